@@ -1,0 +1,1 @@
+"""The rules of the ledger: pure functions over bytes. No files, sockets, clocks or randomness."""

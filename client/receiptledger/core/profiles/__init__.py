@@ -1,0 +1,16 @@
+"""The built-in receipt formats, as data. The only place of `core` that reads package data."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+__all__ = ["SOURCES", "read_sources"]
+
+# The order is part of the rules: where two formats match a receipt, the first is tried first.
+SOURCES = ("ms-lesson18.toml", "ms-lesson18-prehash.toml", "draft-farley-04.toml")
+
+
+def read_sources() -> tuple[tuple[str, str], ...]:
+    """(file name, text) of each built-in format, in the order of `SOURCES`."""
+    here = files(__name__)
+    return tuple((name, (here / name).read_text(encoding="utf-8")) for name in SOURCES)

@@ -1,0 +1,118 @@
+"""The verdict on a bundle: one line per check, never one boolean.
+
+A check passes, fails, is unknown (cannot be decided with what is at hand) or was not checked (and the
+detail says why). The overall result follows from the checks and from what the auditor asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum, unique
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from receiptledger.core.errors import Reason
+
+__all__ = ["LIMITS_OF_PROOF", "Check", "ExitCode", "Status", "Verdict"]
+
+LIMITS_OF_PROOF = (
+    "This shows who signed what, unchanged, in which order, and that the log commits to it. It does "
+    "not show that the action was right, that its input was true, or that the agent recorded "
+    "everything it did."
+)
+
+
+@unique
+class Status(StrEnum):
+    """How one check came out."""
+
+    PASS = "pass"  # noqa: S105 - not a password
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+    NOT_CHECKED = "not checked"
+
+
+@unique
+class ExitCode(IntEnum):
+    """Process exit codes of every verifying command; scripts rely on them."""
+
+    VALID = 0
+    INVALID = 1
+    UNREADABLE = 2
+    BELOW_POLICY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: what was looked at, how it came out, and why in words."""
+
+    name: str
+    status: Status
+    detail: str
+    reason: Reason | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """All checks of one bundle, the facts they establish, and what the asked policy still lacks.
+
+    Attributes:
+        checks: in the order they were run.
+        facts: what the bundle says, in plain values; true only as far as the checks passed.
+        lacking: what the auditor's policy asks for and this bundle does not show.
+        readable: False when the input was no bundle at all.
+    """
+
+    checks: list[Check] = field(default_factory=list)
+    facts: dict[str, str | int | None] = field(default_factory=dict)
+    lacking: list[str] = field(default_factory=list)
+    readable: bool = True
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 valid, 1 invalid, 2 unreadable, 3 valid but below the asked policy."""
+        if not self.readable:
+            return ExitCode.UNREADABLE
+        statuses = {check.status for check in self.checks}
+        if Status.FAIL in statuses:
+            return ExitCode.INVALID
+        if Status.UNKNOWN in statuses or self.lacking:
+            return ExitCode.BELOW_POLICY
+        return ExitCode.VALID
+
+    @property
+    def result(self) -> str:
+        """The exit code in words; an unknown check makes it undecidable."""
+        undecidable = any(check.status is Status.UNKNOWN for check in self.checks)
+        if self.exit_code is ExitCode.BELOW_POLICY and undecidable:
+            return "undecidable"
+        return {
+            ExitCode.VALID: "valid",
+            ExitCode.INVALID: "invalid",
+            ExitCode.UNREADABLE: "unreadable",
+            ExitCode.BELOW_POLICY: "valid, below the asked policy",
+        }[self.exit_code]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a report; deterministic for the same input."""
+        return {
+            "result": self.result,
+            "exit_code": int(self.exit_code),
+            "checks": [
+                {
+                    "name": check.name,
+                    "status": check.status.value,
+                    "reason": None if check.reason is None else check.reason.value,
+                    "detail": check.detail,
+                }
+                for check in self.checks
+            ],
+            "facts": self.facts,
+            "lacking": self.lacking,
+            "not_proven": LIMITS_OF_PROOF,
+        }
+
+    def to_json(self) -> str:
+        """The report as indented JSON with a fixed member order."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""ledgerd: the append-only receipt ledger daemon. Code map: ARCHITECTURE.md."""

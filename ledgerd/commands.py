@@ -1,0 +1,133 @@
+"""Sub-commands of `ledgerd`. Errors say what to do next; exit code 2 = misused or cannot start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from receiptledger import __version__
+
+from ledgerd.config import ConfigError, Settings, load_settings
+from ledgerd.daemon import StartError, run
+from ledgerd.logs import configure_logs
+from ledgerd.signer import LogKeyError, create_log_key
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="ledgerd",
+    help="Append-only receipt ledger: ingests signed receipts, seals them into a Merkle log, proves.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the database.")]
+Listen = Annotated[str | None, typer.Option("--listen", help="HOST:PORT of gRPC.")]
+Http = Annotated[str | None, typer.Option("--http", help="HOST:PORT of HTTP.")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="Any other setting, as NAME=VALUE. Repeatable.")
+]
+
+
+@app.command()
+def serve(
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    listen: Listen = None,
+    http: Http = None,
+    settings: Sets = None,
+    create_guard: Annotated[
+        bool,
+        typer.Option(
+            "--create-guard", help="Accept a missing guard file, once, for a log that has leaves."
+        ),
+    ] = False,
+) -> None:
+    """Run the daemon in the foreground until SIGTERM or SIGINT."""
+    loaded = _load(config, data_dir, listen, http, settings)
+    configure_logs(loaded.log_level, loaded.log_format)
+    try:
+        code = run(loaded, create_guard=create_guard)
+    except StartError as error:
+        _fail(str(error))
+    raise typer.Exit(code)
+
+
+@app.command("check-config")
+def check_config(
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    listen: Listen = None,
+    http: Http = None,
+    settings: Sets = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Check the configuration and show every setting: value, default and what it is for."""
+    loaded = _load(config, data_dir, listen, http, settings)
+    values = loaded.model_dump(mode="json")
+    if as_json:
+        typer.echo(json.dumps(values, indent=2))
+        return
+    for name, field in Settings.model_fields.items():
+        mark = " " if values[name] == _plain(field.default) else "*"
+        typer.echo(f"{mark} {name} = {json.dumps(values[name])}")
+        typer.echo(f"      {field.description}")
+    typer.echo("\nThe configuration is good. Settings marked * differ from their default.")
+
+
+@app.command()
+def keygen(
+    origin: Annotated[str, typer.Argument(help="Name of the log: a URL without scheme.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to create, mode 0600.")] = Path(
+        "log.key"
+    ),
+) -> None:
+    """Make a signing key for a log and print its verification key."""
+    try:
+        origin = Settings(origin=origin).origin
+        signer = create_log_key(out, origin)
+    except ValueError as error:
+        _fail(f"the origin {origin!r} cannot name a log: {error}")
+    except LogKeyError as error:
+        _fail(str(error))
+    typer.echo(str(signer.verifier))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def _load(
+    config: Path | None,
+    data_dir: Path | None,
+    listen: str | None,
+    http: str | None,
+    assignments: list[str] | None,
+) -> Settings:
+    flags: dict[str, Any] = {}
+    for text in assignments or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            _fail(f"--set expects NAME=VALUE, got {text!r}")
+        flags[name] = value
+    given = {"data_dir": data_dir, "listen": listen, "http_listen": http}
+    flags |= {name: value for name, value in given.items() if value is not None}
+    try:
+        return load_settings(config, flags)
+    except ConfigError as error:
+        _fail(str(error))
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else list(value) if value == () else value
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"ledgerd: {message}", err=True)
+    raise typer.Exit(2)

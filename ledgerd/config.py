@@ -1,0 +1,281 @@
+"""Every setting of the daemon: its unit, default and reason, in one place.
+
+Sources, the first that has a value wins: command line flags, environment (`LEDGERD_NAME`), the TOML
+file, the default. Unknown names are refused, and the message names the nearest known one; deploy/
+carries an example file that a test holds against this class.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from receiptledger.core.encoding import base64url_decode
+from receiptledger.core.errors import LedgerError
+from receiptledger.core.note import NoteSigner
+
+__all__ = ["AgentKey", "ConfigError", "Settings", "load_settings"]
+
+ENV_PREFIX = "LEDGERD_"
+KIB, MIB = 1024, 1024 * 1024
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message says which setting and what was expected."""
+
+
+class AgentKey(BaseModel):
+    """One enrolled key: `[[agent_keys]]` in the TOML file."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+    agent: str = Field(min_length=1, description="Agent id as its receipts carry it.")
+    public_key: str = Field(description="Ed25519 public key, unpadded base64url of 32 bytes.")
+
+    @field_validator("public_key")
+    @classmethod
+    def _is_a_key(cls, value: str) -> str:
+        base64url_decode(value, 32)
+        return value
+
+    @property
+    def key(self) -> bytes:
+        """The 32 bytes."""
+        return base64url_decode(self.public_key, 32)
+
+
+def _address(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"expected HOST:PORT with a port 0..65535, got {value!r}")
+    return value
+
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """The daemon's settings. Names are stable; units are the last word of a name where they have one."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
+
+    # Where things are.
+    data_dir: Path = Field(
+        default=Path("data"),
+        description="Folder of the database. One daemon per folder; a lock enforces it.",
+    )
+    guard_path: Path | None = Field(
+        default=None,
+        description="File with the last signed checkpoint; default DATA_DIR/guard. Put it on another "
+        "disk than the data, and out of its backups: it is what notices a stale restore.",
+    )
+    log_key_path: Path | None = Field(
+        default=None,
+        description="File with the log's signing key; default DATA_DIR/log.key, created with mode 0600 "
+        "at the first start of a new ledger. Keep a copy: without it the log cannot go on.",
+    )
+    origin: str = Field(
+        default="localhost/receipts",
+        description="Name of the log in its checkpoints and keys, a URL without scheme. For ever.",
+    )
+
+    # Who may connect, and how.
+    listen: str = Field(
+        default="127.0.0.1:7070",
+        description="HOST:PORT of gRPC; port 0 picks a free one. No TLS: keep it on a private network.",
+    )
+    http_listen: str = Field(
+        default="127.0.0.1:7071",
+        description="HOST:PORT of HTTP: checkpoint, tiles, metrics, health; port 0 picks a free one.",
+    )
+
+    # Whose receipts are accepted.
+    trust_mode: Literal["pinned", "registered"] = Field(
+        default="pinned",
+        description="registered: only enrolled agent_keys. pinned: agents without an enrolled key have "
+        "the first key of a new chain pinned and logged; good for trying it out.",
+    )
+    agent_keys: tuple[AgentKey, ...] = Field(
+        default=(), description="Enrolled keys; an agent may have several."
+    )
+
+    # Sealing.
+    seal_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = Field(
+        default=250,
+        description="Milliseconds between seals while there is something to seal. Lower: fresher "
+        "proofs, more signatures and larger history; 250 keeps a SEALED ack well under half a second.",
+    )
+    seal_max_leaves: Count = Field(
+        default=4_096,
+        description="Leaves that trigger a seal before the interval is over; bounds the work of one seal.",
+    )
+
+    # Limits.
+    max_receipt_bytes: Annotated[int, Field(ge=256, le=MIB)] = Field(
+        default=64 * KIB,
+        description="Bytes of one receipt; real ones are 0.5 to 1.5 KiB.",
+    )
+    max_batch_receipts: Annotated[int, Field(ge=1, le=16_384)] = Field(
+        default=1_024, description="Receipts of one batch; beyond 256 throughput gains little."
+    )
+    max_message_bytes: Annotated[int, Field(ge=4 * KIB, le=64 * MIB)] = Field(
+        default=1 * MIB,
+        description="Bytes of one gRPC message; larger ones are refused before they are parsed.",
+    )
+    max_batches_in_flight: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4,
+        description="Unanswered batches per stream; beyond it the daemon stops reading (flow control).",
+    )
+    max_streams: Count = Field(
+        default=1_024,
+        description="Open Append streams; each may hold max_batches_in_flight messages in memory.",
+    )
+    max_watchers: Count = Field(default=256, description="Open WatchCheckpoints streams.")
+    max_group_receipts: Count = Field(
+        default=4_096,
+        description="Receipts of one group commit; bounds the time between two fsyncs.",
+    )
+    max_chains_cached: Count = Field(
+        default=100_000, description="Chain heads kept in memory, about 300 bytes each."
+    )
+    max_forks_per_chain: Annotated[int, Field(ge=0, le=1_024)] = Field(
+        default=16,
+        description="Refused forks kept as evidence per chain; further ones are counted only.",
+    )
+    max_tiles_cached: Count = Field(
+        default=1_024, description="Merkle tiles kept in memory for proofs, about 40 KiB each."
+    )
+
+    # Running.
+    verify_threads: Annotated[int, Field(ge=0, le=256)] = Field(
+        default=0, description="Threads that verify signatures; 0 = one per core."
+    )
+    read_threads: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=2,
+        description="Threads that read proofs, so that they never wait for the event loop.",
+    )
+    switch_interval_us: Annotated[int, Field(ge=50, le=100_000)] = Field(
+        default=500,
+        description="Microseconds a thread may keep the interpreter when another waits; Python's own "
+        "default of 5,000 makes verifying threads queue behind each other.",
+    )
+    drain_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=10.0,
+        description="Seconds that streams have to finish after SIGTERM; what is durable is sealed anyway.",
+    )
+    keepalive_seconds: Annotated[int, Field(ge=5, le=3_600)] = Field(
+        default=30, description="Seconds between gRPC keepalive pings; clients may ping as often."
+    )
+    reflection: bool = Field(
+        default=True, description="Serve gRPC reflection, for grpcurl and the like."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level that is logged."
+    )
+    log_format: Literal["json", "console"] = Field(
+        default="json", description="json for machines, console for people."
+    )
+
+    @field_validator("listen", "http_listen")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return _address(value)
+
+    @field_validator("origin")
+    @classmethod
+    def _is_origin(cls, value: str) -> str:
+        try:
+            NoteSigner.from_seed(value, bytes(32))
+        except LedgerError as error:
+            raise ValueError(error.message) from None
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Settings:
+        if self.max_receipt_bytes + KIB > self.max_message_bytes:
+            raise ValueError("max_message_bytes must exceed max_receipt_bytes by at least 1024")
+        return self
+
+    @property
+    def guard_file(self) -> Path:
+        """Where the guard is."""
+        return self.guard_path or self.data_dir / "guard"
+
+    @property
+    def log_key_file(self) -> Path:
+        """Where the log's key is."""
+        return self.log_key_path or self.data_dir / "log.key"
+
+    @property
+    def database(self) -> Path:
+        """Where the database is, within the data folder."""
+        return self.data_dir / "db"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then environment, then what `load_settings` read from the file."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return init_settings, env_settings
+
+
+def load_settings(config: Path | None = None, flags: dict[str, Any] | None = None) -> Settings:
+    """Read, merge and check the configuration.
+
+    Args:
+        config: TOML file, or None.
+        flags: settings from the command line, by name.
+
+    Raises:
+        ConfigError: for an unreadable file, an unknown name or a bad value.
+    """
+    from_file = {} if config is None else _read(config)
+    flags = flags or {}
+    _known(from_file, f"{config}")
+    _known(flags, "the command line")
+    environment = {
+        name.removeprefix(ENV_PREFIX).lower(): name
+        for name in os.environ
+        if name.upper().startswith(ENV_PREFIX)
+    }
+    _known(environment, "the environment")
+    # A file value only fills what neither flag nor environment gives.
+    values = {name: value for name, value in from_file.items() if name not in environment} | flags
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_problem(item) for item in error.errors())) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+
+
+def _known(values: dict[str, Any], where: str) -> None:
+    for name in values:
+        if name not in Settings.model_fields:
+            near = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.4)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"unknown setting {name!r} in {where}{hint}")
+
+
+def _problem(item: Any) -> str:
+    name = ".".join(str(part) for part in item["loc"]) or "settings"
+    came = "" if isinstance(item["input"], Settings | dict) else f", got {item['input']!r}"
+    return f"setting {name}: {item['msg']}{came}"

@@ -1,0 +1,274 @@
+"""Composition root: builds every part, runs them, and takes them down in order.
+
+Start: store, guard and key are held against each other before anything listens. Stop (SIGTERM, SIGINT):
+health says NOT_SERVING, open streams are told and finish what they sent, everything durable is sealed,
+then the store is closed; exit code 0. A fatal contradiction stops the process with code 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import structlog
+from receiptledger.core.canonical import Limits
+from receiptledger.core.errors import ServiceError
+from receiptledger.core.profile import Profiles
+
+from ledgerd.admission import Admission
+from ledgerd.board import Board
+from ledgerd.guard import FileGuard, GuardError
+from ledgerd.ingest import Ingest
+from ledgerd.keyring import Keyring
+from ledgerd.metrics import Metrics
+from ledgerd.reader import Reader
+from ledgerd.rpc.server import RpcServer
+from ledgerd.rpc.service import IngestHandlers, ProofHandlers
+from ledgerd.sequencer import RecoveryError, Sequencer
+from ledgerd.signer import LogKeyError, create_log_key, load_log_key
+from ledgerd.store.interface import Store, StoreError
+from ledgerd.store.rocks import RocksStore
+from ledgerd.web.app import Readiness, create_app
+from ledgerd.web.server import WebServer
+from ledgerd.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from receiptledger.core.note import NoteSigner
+
+    from ledgerd.config import Settings
+    from ledgerd.store.interface import LogState
+
+__all__ = ["Daemon", "StartError", "run"]
+
+_log = structlog.get_logger(__name__)
+
+
+class StartError(Exception):
+    """The daemon cannot start; the message says what to do."""
+
+
+def run(settings: Settings, *, create_guard: bool = False) -> int:
+    """Run a daemon until it is told to stop; returns the process's exit code.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    sys.setswitchinterval(settings.switch_interval_us / 1e6)
+    return asyncio.run(_main(settings, create_guard=create_guard))
+
+
+async def _main(settings: Settings, *, create_guard: bool) -> int:
+    daemon = Daemon(settings)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await daemon.start(create_guard=create_guard)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((stopping, daemon.failed), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await daemon.stop()
+    return 1 if daemon.failed.done() else 0
+
+
+class Daemon:
+    """One ledger: its store, threads and servers. Make it on a running event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self.failed: asyncio.Future[BaseException] = self._loop.create_future()
+        self.metrics = Metrics()
+        self.grpc_address = ""
+        self.http_address = ""
+        self._ready = False
+
+    async def start(self, *, create_guard: bool = False) -> None:
+        """Open, check, recover, then listen.
+
+        Raises:
+            StartError: something contradicts or is missing; nothing was signed or served.
+        """
+        started = time.perf_counter()
+        settings = self._settings
+        try:
+            self._store = _open_store(settings)
+        except (StoreError, OSError) as error:
+            raise StartError(str(error)) from None
+        try:
+            signer = _log_key(settings, self._store)
+            self._assemble(signer)
+            self._sequencer.recover(create_guard=create_guard)
+        except (GuardError, RecoveryError, LogKeyError, StoreError, OSError) as error:
+            self._store.close()
+            raise StartError(str(error)) from None
+        self._writer.start()
+        self._ticker = asyncio.create_task(self._seal_ticker())
+        try:
+            self.http_address = await self._web.start()
+            self.grpc_address = await self._rpc.start()
+        except OSError as error:
+            await self.stop()
+            raise StartError(str(error)) from None
+        self._ready = True
+        _log.info(
+            "ready",
+            grpc=self.grpc_address,
+            http=self.http_address,
+            log_key=str(signer.verifier),
+            tree_size=self._sequencer.tree_size,
+            unsealed_receipts=self._sequencer.unsealed_receipts,
+            seconds=round(time.perf_counter() - started, 3),
+        )
+
+    def _assemble(self, signer: NoteSigner) -> None:
+        """Wire the parts; the only place that knows all of them."""
+        settings, store, metrics = self._settings, self._store, self.metrics
+        self._board = Board()
+        keyring = Keyring(
+            pinning=settings.trust_mode == "pinned",
+            enrolled=_enrolled(settings),
+            pinned=lambda chain: tuple(record.key for record in store.keys(chain)),
+            cache_size=settings.max_chains_cached,
+        )
+        admission = Admission(
+            store,
+            keyring,
+            max_chains_cached=settings.max_chains_cached,
+            max_forks_per_chain=settings.max_forks_per_chain,
+        )
+        self._sequencer = Sequencer(store, signer, FileGuard(settings.guard_file), self._publish)
+        self._writer = Writer(
+            store,
+            admission,
+            self._sequencer,
+            metrics,
+            deliver=self._deliver,
+            on_fatal=self._fatal,
+            max_group_receipts=settings.max_group_receipts,
+            seal_max_leaves=settings.seal_max_leaves,
+        )
+        self._ingest = Ingest(
+            writer=self._writer,
+            board=self._board,
+            keyring=keyring,
+            profiles=Profiles.builtin(),
+            metrics=metrics,
+            limits=Limits(max_bytes=settings.max_receipt_bytes),
+            max_batch_receipts=settings.max_batch_receipts,
+            max_batches_in_flight=settings.max_batches_in_flight,
+            verify_threads=settings.verify_threads,
+        )
+        reader = Reader(
+            store, lambda: self._board.state, max_tiles_cached=settings.max_tiles_cached
+        )
+        self._reads = ThreadPoolExecutor(settings.read_threads, thread_name_prefix="read")
+        handlers = IngestHandlers(
+            self._ingest, reader, self._reads, metrics, max_streams=settings.max_streams
+        )
+        proofs = ProofHandlers(
+            reader,
+            self._board,
+            self._reads,
+            metrics,
+            draining=self._ingest.draining,
+            max_watchers=settings.max_watchers,
+        )
+        self._rpc = RpcServer(settings, metrics, handlers, proofs)
+        app = create_app(reader, self._reads, metrics, stats=store.stats, readiness=self._readiness)
+        self._web = WebServer(app, settings.http_listen)
+
+    async def stop(self) -> None:
+        """Drain and close. Everything acknowledged is durable; everything durable is sealed."""
+        settings = self._settings
+        self._ready = False
+        _log.info("draining", seconds=settings.drain_seconds)
+        if self.grpc_address:
+            await self._rpc.enter_drain()
+        self._ingest.draining.set()
+        if self.grpc_address:
+            await self._rpc.stop(settings.drain_seconds)
+        self._ticker.cancel()
+        if not self.failed.done():
+            try:
+                await self._ingest.seal()
+            except ServiceError as error:
+                _log.error("the last seal failed; a restart seals what is left", error=str(error))
+        await self._web.stop()
+        await self._loop.run_in_executor(None, self._close)
+        _log.info("stopped", tree_size=self._sequencer.tree_size)
+
+    def _close(self) -> None:
+        self._writer.stop()
+        self._ingest.close()
+        self._reads.shutdown(wait=True)
+        self._store.close()
+
+    async def _seal_ticker(self) -> None:
+        """Ask for a seal every interval; the writer does nothing when nothing is unsealed."""
+        interval = self._settings.seal_interval_ms / 1_000
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await self._ingest.seal()
+            except ServiceError as error:
+                _log.error("seal failed, will be tried again", error=str(error))
+
+    def _publish(self, state: LogState) -> None:
+        """A state may be seen; from the writer thread, or the loop's own during start."""
+        self.metrics.tree_size.set(state.size)
+        self._loop.call_soon_threadsafe(self._board.post, state)
+
+    def _deliver(self, calls: list[Callable[[], None]]) -> None:
+        """Run callbacks on the event loop: one wake-up for a whole group."""
+        self._loop.call_soon_threadsafe(_run_all, calls)
+
+    def _fatal(self, error: BaseException) -> None:
+        """The writer cannot go on: stop the process rather than half-work."""
+        _log.critical("fatal, stopping", error=str(error), kind=type(error).__name__)
+        self._loop.call_soon_threadsafe(self._set_failed, error)
+
+    def _set_failed(self, error: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    def _readiness(self) -> Readiness:
+        state = self._board.state
+        return {
+            "ready": self._ready and state is not None and not self.failed.done(),
+            "draining": self._ingest.draining.is_set(),
+            "tree_size": 0 if state is None else state.size,
+            "unsealed_receipts": self._sequencer.unsealed_receipts,
+            "store_errors": int(self.metrics.value("ledger_store_errors_total") or 0),
+        }
+
+
+def _run_all(calls: list[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
+
+
+def _open_store(settings: Settings) -> Store:
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    return RocksStore.open(settings.database)
+
+
+def _log_key(settings: Settings, store: Store) -> NoteSigner:
+    """The log's key; a new ledger gets a new one, an old one never does."""
+    path = settings.log_key_file
+    if not path.exists() and store.log_state() is None:
+        return create_log_key(path, settings.origin)
+    return load_log_key(path, settings.origin)
+
+
+def _enrolled(settings: Settings) -> dict[str, tuple[bytes, ...]]:
+    keys: dict[str, tuple[bytes, ...]] = {}
+    for item in settings.agent_keys:
+        keys[item.agent] = (*keys.get(item.agent, ()), item.key)
+    return keys

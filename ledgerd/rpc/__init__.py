@@ -1,0 +1,1 @@
+"""gRPC: thin handlers, and the only place of the daemon that knows protobuf."""

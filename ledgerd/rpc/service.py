@@ -1,0 +1,240 @@
+"""The two services: thin handlers around ingest and reader."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import grpc
+from receiptledger.core.errors import LedgerError, Reason, ServiceError
+from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
+
+from ledgerd.rpc import convert
+from ledgerd.rpc.status import to_status
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from concurrent.futures import Executor
+
+    from ledgerd.board import Board
+    from ledgerd.ingest import Batch, BatchAnswer, Ingest
+    from ledgerd.metrics import Metrics
+    from ledgerd.reader import Reader
+
+__all__ = ["IngestHandlers", "ProofHandlers"]
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def _aborting(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:  # type: ignore[type-arg]
+    """Turn our errors into a rich status."""
+    try:
+        yield
+    except LedgerError as error:
+        await context.abort_with_status(to_status(error))
+
+
+class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
+    """IngestService."""
+
+    def __init__(
+        self, ingest: Ingest, reader: Reader, pool: Executor, metrics: Metrics, *, max_streams: int
+    ) -> None:
+        self._ingest = ingest
+        self._reader = reader
+        self._pool = pool
+        self._metrics = metrics
+        self._max_streams = max_streams
+        self._streams = 0
+
+    async def Append(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override, type-arg]  # noqa: N802
+        """See proto. Reads and writes through the context, so that both can go on at once."""
+        del request_iterator
+        async with _aborting(context):
+            self._enter()
+            try:
+                drained = await self._ingest.serve(
+                    partial(_read, context), partial(self._write, context)
+                )
+            finally:
+                self._streams -= 1
+                self._metrics.streams_active.set(self._streams)
+            if drained:
+                await context.write(ingest_pb2.AppendResponse(draining=True))
+
+    def _enter(self) -> None:
+        if self._ingest.draining.is_set():
+            raise ServiceError(Reason.DRAINING, "the daemon is shutting down; reconnect later")
+        if self._streams >= self._max_streams:
+            raise ServiceError(
+                Reason.OVERLOADED, "too many open streams", want=f"at most {self._max_streams}"
+            )
+        self._streams += 1
+        self._metrics.streams_active.set(self._streams)
+
+    async def _write(self, context: grpc.aio.ServicerContext, batch: BatchAnswer) -> None:  # type: ignore[type-arg]
+        if batch.state is None:
+            response = convert.answer_out(batch, _no_index)
+        else:
+            work = partial(convert.answer_out, batch, self._reader.leaf_index)
+            response = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        await context.write(response)
+
+    async def GetChainHead(  # noqa: N802
+        self,
+        request: ingest_pb2.GetChainHeadRequest,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
+    ) -> ingest_pb2.GetChainHeadResponse:
+        """See proto."""
+        async with _aborting(context):
+            chain = convert.chain_in(request.chain)
+            head = await asyncio.get_running_loop().run_in_executor(
+                self._pool, self._reader.head, chain
+            )
+        return ingest_pb2.GetChainHeadResponse(head=convert.head_out(head))
+
+
+class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
+    """ProofService."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        board: Board,
+        pool: Executor,
+        metrics: Metrics,
+        *,
+        draining: asyncio.Event,
+        max_watchers: int,
+    ) -> None:
+        self._reader = reader
+        self._board = board
+        self._pool = pool
+        self._metrics = metrics
+        self._draining = draining
+        self._max_watchers = max_watchers
+        self._watchers = 0
+
+    async def GetReceipt(  # noqa: N802
+        self,
+        request: proof_pb2.GetReceiptRequest,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
+    ) -> proof_pb2.GetReceiptResponse:
+        """See proto."""
+
+        def work() -> proof_pb2.GetReceiptResponse:
+            chain, position = convert.selector_in(request, self._reader.locate)
+            return convert.place_out(self._reader.place(chain, position))
+
+        return await self._run(context, "receipt", work)
+
+    async def GetProof(  # noqa: N802
+        self,
+        request: proof_pb2.GetProofRequest,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
+    ) -> proof_pb2.GetProofResponse:
+        """See proto."""
+
+        def work() -> proof_pb2.GetProofResponse:
+            chain, position = convert.selector_in(request, self._reader.locate)
+            return convert.bundle_out(
+                self._reader.prove(
+                    chain, position, size=request.tree_size, since=request.since_size
+                )
+            )
+
+        return await self._run(context, "proof", work)
+
+    async def GetConsistencyProof(  # noqa: N802
+        self,
+        request: proof_pb2.GetConsistencyProofRequest,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
+    ) -> proof_pb2.GetConsistencyProofResponse:
+        """See proto."""
+
+        def work() -> proof_pb2.GetConsistencyProofResponse:
+            proof, size = self._reader.consistency(request.first_size, request.second_size)
+            return proof_pb2.GetConsistencyProofResponse(proof=proof, second_size=size)
+
+        return await self._run(context, "consistency", work)
+
+    async def GetCheckpoint(  # noqa: N802
+        self,
+        request: proof_pb2.GetCheckpointRequest,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
+    ) -> proof_pb2.GetCheckpointResponse:
+        """See proto."""
+
+        def work() -> proof_pb2.GetCheckpointResponse:
+            return proof_pb2.GetCheckpointResponse(
+                checkpoint=self._reader.checkpoint(request.tree_size)
+            )
+
+        return await self._run(context, "checkpoint", work)
+
+    async def WatchCheckpoints(  # type: ignore[override]  # noqa: N802
+        self,
+        request: proof_pb2.WatchCheckpointsRequest,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
+    ) -> None:
+        """See proto. Ends by itself when the daemon drains."""
+        del request
+        async with _aborting(context):
+            if self._watchers >= self._max_watchers:
+                raise ServiceError(
+                    Reason.OVERLOADED, "too many watchers", want=f"at most {self._max_watchers}"
+                )
+            self._watchers += 1
+            try:
+                await self._watch(context)
+            finally:
+                self._watchers -= 1
+            raise ServiceError(Reason.DRAINING, "the daemon is shutting down; reconnect later")
+
+    async def _watch(self, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]
+        async def follow() -> None:
+            async for state in self._board.watch():
+                await context.write(proof_pb2.WatchCheckpointsResponse(checkpoint=state.note))
+
+        following = asyncio.ensure_future(follow())
+        draining = asyncio.ensure_future(self._draining.wait())
+        try:
+            await asyncio.wait({following, draining}, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+        finally:
+            following.cancel()
+            draining.cancel()
+
+    async def _run(
+        self,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
+        kind: str,
+        work: Callable[[], T],
+    ) -> T:
+        """Run a blocking read in a read thread, counted and timed."""
+        started, result = time.perf_counter(), "error"
+        try:
+            value = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            result = "ok"
+            return value
+        except LedgerError as error:
+            await context.abort_with_status(to_status(error))
+            raise  # not reached: aborting raises
+        finally:
+            self._metrics.proof_requests.labels(kind, result).inc()
+            self._metrics.proof_seconds.labels(kind).observe(time.perf_counter() - started)
+
+
+async def _read(context: grpc.aio.ServicerContext) -> Batch | None:  # type: ignore[type-arg]
+    request = await context.read()
+    return None if request is grpc.aio.EOF else convert.batch_in(request)
+
+
+def _no_index(chain: bytes, position: int) -> None:
+    """A batch answered before its seal has no leaf yet."""
+    del chain, position

@@ -1,0 +1,1 @@
+"""Durable state: one small interface, two implementations held to one contract suite."""

@@ -1,0 +1,122 @@
+"""First half of ingest: form and signature of each receipt, in worker threads.
+
+Nearly all the time is libsodium's, which runs without the interpreter lock, so a thread per core
+verifies on all cores. Nothing here writes; what passes goes to admission in the order it came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from receiptledger.core.errors import Reason, ReceiptError
+from receiptledger.core.receipt import Receipt, authenticate, readings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from receiptledger.core.canonical import Limits
+    from receiptledger.core.profile import Profiles
+
+    from ledgerd.keyring import Keyring
+
+__all__ = ["Refused", "Verified", "verify_batch"]
+
+
+@dataclass(slots=True)
+class Verified:
+    """A receipt whose signature holds under `key`."""
+
+    receipt: Receipt
+    key: bytes
+
+
+@dataclass(slots=True)
+class Refused:
+    """A receipt that is refused whatever its place, with its identity for the answer."""
+
+    receipt_hash: bytes
+    error: ReceiptError
+
+
+def verify_batch(
+    raws: Sequence[bytes],
+    *,
+    profile: str | None,
+    hints: Sequence[bytes],
+    profiles: Profiles,
+    keyring: Keyring,
+    limits: Limits,
+) -> list[Verified | Refused]:
+    """Check every receipt of a batch by itself; one bad receipt never blocks the others.
+
+    A new chain's key, learned from one receipt of the batch, serves the batch's later ones.
+    """
+    fresh: dict[bytes, tuple[bytes, ...]] = {}
+    items: list[Verified | Refused] = []
+    for raw in raws:
+        try:
+            items.append(_verify(raw, profile, hints, profiles, keyring, limits, fresh))
+        except ReceiptError as error:
+            items.append(Refused(sha256(raw).digest(), error))
+    return items
+
+
+def _verify(
+    raw: bytes,
+    profile: str | None,
+    hints: Sequence[bytes],
+    profiles: Profiles,
+    keyring: Keyring,
+    limits: Limits,
+    fresh: dict[bytes, tuple[bytes, ...]],
+) -> Verified:
+    rest = readings(raw, profiles, profile=profile, limits=limits)
+    first = next(rest)
+    keys = keyring.allowed(first) or fresh.get(first.chain, ())
+    if len(keys) == 1:  # nearly always; readings stay lazy
+        try:
+            return Verified(authenticate(first, rest, keys[0]), keys[0])
+        except ReceiptError as error:
+            tries = _readings(raw, profiles, profile, limits)
+            raise _explain(first, tries, keys, error) from None
+    tries = _readings(raw, profiles, profile, limits)
+    failure: ReceiptError | None = None
+    for key in keys or keyring.candidates(first, hints):
+        try:
+            receipt = authenticate(tries[0], iter(tries[1:]), key)
+        except ReceiptError as error:
+            failure = error
+            continue
+        if not keys:
+            fresh[receipt.chain] = (key,)
+        return Verified(receipt, key)
+    assert failure is not None, "there was a key to try"  # noqa: S101
+    raise _explain(first, tries, keys, failure)
+
+
+def _readings(
+    raw: bytes, profiles: Profiles, profile: str | None, limits: Limits
+) -> tuple[Receipt, ...]:
+    """Every reading of a receipt, for the paths that try more than one key."""
+    return tuple(readings(raw, profiles, profile=profile, limits=limits))
+
+
+def _explain(
+    first: Receipt, tries: Sequence[Receipt], keys: Sequence[bytes], error: ReceiptError
+) -> ReceiptError:
+    """Tell a re-signed receipt (another key's good signature) from a broken one."""
+    hint = first.key_hint
+    if error.reason is not Reason.BAD_SIGNATURE or not keys or hint is None or hint in keys:
+        return error
+    try:
+        authenticate(tries[0], iter(tries[1:]), hint)
+    except ReceiptError:
+        return error
+    return ReceiptError(
+        Reason.WRONG_KEY,
+        "the signature holds, but under a key this chain does not use",
+        want=" or ".join(key.hex() for key in keys),
+        got=hint.hex(),
+    )

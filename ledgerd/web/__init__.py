@@ -1,0 +1,1 @@
+"""HTTP: C2SP tlog-tiles, metrics and health. Reads only."""

@@ -1,0 +1,224 @@
+"""The one thread that commits: admissions of all streams in groups, and seals.
+
+Everything that changes durable state passes through :meth:`Writer.step`, one at a time, so heads, the
+right edge of the tree and what is unsealed each have one owner. An answer leaves only after the commit
+that makes it true has returned. A duplicate's answer needs that too: it says the receipt is durable.
+
+When a commit fails its outcome is unknown. Every answer of that group becomes UNAVAILABLE, what is
+remembered of the store is dropped, and the next step first believes the store again. Contradictions
+between store, guard and key are fatal: the process stops rather than half-work.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import structlog
+from receiptledger.core.errors import Reason, ServiceError
+
+from ledgerd.store.interface import Changes, LogState, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ledgerd.admission import Admission, Answer, Item
+    from ledgerd.metrics import Metrics
+    from ledgerd.sequencer import Sequencer
+
+T = TypeVar("T")
+
+__all__ = ["BatchJob", "BatchResult", "SealJob", "Writer"]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """Answers of one batch and the admission number below which it is durable."""
+
+    answers: list[Answer]
+    next_number: int
+
+
+@dataclass(slots=True)
+class BatchJob:
+    """One verified batch; `done` gets its result or the error that befell its group."""
+
+    items: Sequence[Item]
+    done: Callable[[BatchResult | ServiceError], None]
+
+
+@dataclass(slots=True)
+class SealJob:
+    """Seal now; `done` gets the new state, None when nothing was unsealed, or the error."""
+
+    done: Callable[[LogState | ServiceError | None], None]
+
+
+Job = BatchJob | SealJob
+
+
+class _Committer(Protocol):
+    """What the writer itself asks of the store."""
+
+    def commit(self, changes: Changes) -> None: ...
+
+
+class Writer:
+    """Runs jobs in the order they were submitted.
+
+    Args:
+        store: where groups are committed.
+        admission: plans groups.
+        sequencer: seals.
+        metrics: durations and counts.
+        deliver: runs callbacks with their values, on the thread that should see them.
+        on_fatal: called once, from the writer thread, when the process must stop.
+        max_group_receipts: receipts of one commit.
+        seal_max_leaves: unsealed chains that trigger a seal at once.
+    """
+
+    def __init__(
+        self,
+        store: _Committer,
+        admission: Admission,
+        sequencer: Sequencer,
+        metrics: Metrics,
+        *,
+        deliver: Callable[[list[Callable[[], None]]], None],
+        on_fatal: Callable[[BaseException], None],
+        max_group_receipts: int,
+        seal_max_leaves: int,
+    ) -> None:
+        self._store = store
+        self._admission = admission
+        self._sequencer = sequencer
+        self._metrics = metrics
+        self._deliver = deliver
+        self._on_fatal = on_fatal
+        self._max_group = max_group_receipts
+        self._seal_max = seal_max_leaves
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        # True while something may be in the store that no successful commit vouches for.
+        self._doubt = False
+        self._synced = False
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what was submitted, then end the thread. Blocks."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; from any thread. The callers bound how many are open."""
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        carry: Job | None = None
+        while True:
+            job = carry if carry is not None else self._jobs.get()
+            if job is None:
+                return
+            try:
+                carry = self._take(job)
+            except BaseException as error:
+                self._on_fatal(error)
+                return
+
+    def _take(self, job: Job) -> Job | None:
+        """Run a seal, or a group: this batch and those waiting behind it. Returns the job it met."""
+        if isinstance(job, SealJob):
+            self.seal(job)
+            return None
+        group, receipts = [job], len(job.items)
+        following: Job | None = None
+        while receipts < self._max_group:
+            try:
+                following = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if not isinstance(following, BatchJob):
+                if following is None:
+                    self._jobs.put(None)  # stop after what came before it
+                break
+            group.append(following)
+            receipts += len(following.items)
+            following = None
+        self.step(group, time.time_ns() // 1_000)
+        return following
+
+    def step(self, group: Sequence[BatchJob], now: int) -> None:
+        """Commit one group and answer it.
+
+        Args:
+            group: verified batches in the order they arrived.
+            now: microseconds since the epoch.
+        """
+        try:
+            self._settle_doubt()
+            plan = self._admission.plan([job.items for job in group], now)
+            self._commit(plan.changes)
+        except (StoreError, OSError) as error:
+            self._fail([job.done for job in group], error)
+            return
+        self._admission.adopt(plan)
+        self._sequencer.observe(plan.changes)
+        self._metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)
+        self._metrics.admitted(plan.answers)
+        results = [BatchResult(answers, plan.next_number) for answers in plan.answers]
+        self._deliver([_call(job.done, r) for job, r in zip(group, results, strict=True)])
+        if self._sequencer.unsealed_chains >= self._seal_max:
+            self.seal(SealJob(lambda _: None))
+
+    def seal(self, job: SealJob) -> None:
+        """Seal what is unsealed and answer."""
+        try:
+            self._settle_doubt()
+            started = time.perf_counter()
+            state = self._sequencer.step()
+        except (StoreError, OSError) as error:
+            self._fail([job.done], error)
+            return
+        if state is not None:
+            self._metrics.sealed(state.size, time.time(), time.perf_counter() - started)
+            self._metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)
+        self._deliver([_call(job.done, state)])
+
+    def _commit(self, changes: Changes) -> None:
+        """Commit, also for a group that adds nothing while no commit vouches for what is stored."""
+        if self._synced and not (changes.admitted or changes.forks or changes.keys):
+            return
+        started = time.perf_counter()
+        self._store.commit(changes)
+        self._metrics.store_sync_seconds.observe(time.perf_counter() - started)
+        self._synced = True
+
+    def _settle_doubt(self) -> None:
+        if self._doubt:
+            self._admission.forget()
+            self._sequencer.reload()
+            self._doubt = False
+
+    def _fail(self, callbacks: Sequence[Callable[[ServiceError], None]], error: Exception) -> None:
+        """The outcome of a commit is unknown: say so, and doubt everything remembered."""
+        self._doubt, self._synced = True, False
+        self._metrics.store_errors.inc()
+        _log.error("commit failed, outcome unknown", error=str(error))
+        answer = ServiceError(
+            Reason.UNAVAILABLE,
+            "the store could not commit; whether it did is unknown. Ask for the chain head, then "
+            "resend from there",
+        )
+        self._deliver([_call(done, answer) for done in callbacks])
+
+
+def _call(done: Callable[[T], None], value: T) -> Callable[[], None]:
+    return lambda: done(value)
