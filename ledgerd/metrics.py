@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ledgerd.admission import Answer
     from ledgerd.store.interface import StoreStats
 
-disable_created_metrics()  # `_created` series double the page and nobody reads them
+disable_created_metrics()  # type: ignore[no-untyped-call]  # `_created` series double the page and nobody reads them
 
 __all__ = ["PROOF_KINDS", "RECEIPT_REASONS", "Metrics"]
 
@@ -49,7 +49,7 @@ RECEIPT_REASONS = (
     Reason.INVALID_ARGUMENT,
 )
 PROOF_KINDS = ("receipt", "proof", "consistency", "checkpoint", "tile")
-_ACK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 _BATCH_BUCKETS = tuple(2**n for n in range(11))
 
 
@@ -57,120 +57,105 @@ class Metrics:
     """All metrics of one daemon, in a registry of their own."""
 
     def __init__(self) -> None:
-        registry = CollectorRegistry()
-        self._registry = registry
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        GCCollector(registry=registry)
-        Info("ledger_build", "Version of the daemon.", registry=registry).info(
-            {"version": receiptledger.__version__}
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+        build = Info("ledger_build", "Version of the daemon.", registry=self._registry)
+        build.info({"version": receiptledger.__version__})
+        self._init_ingest()
+        self._init_log()
+        self._init_reads()
+        self._init_store()
+        self._init_calls()
+
+    def _init_ingest(self) -> None:
+        receipts = self._counter("ledger_receipts", "Receipts answered, by result.", "result")
+        self._accepted = receipts.labels("accepted")
+        self._duplicate = receipts.labels("duplicate")
+        self._refused = receipts.labels("rejected")
+        self._rejected = self._counter(
+            "ledger_receipts_rejected", "Receipts refused, by reason.", "reason"
         )
-        self._receipts = Counter(
-            "ledger_receipts", "Receipts answered, by result.", ["result"], registry=registry
-        )
-        self._rejected = Counter(
-            "ledger_receipts_rejected",
-            "Receipts refused, by reason.",
-            ["reason"],
-            registry=registry,
-        )
-        self.ack_seconds = Histogram(
-            "ledger_ack_seconds",
-            "Seconds from reading a batch to its answer, DURABLE level.",
-            buckets=_ACK_BUCKETS,
-            registry=registry,
-        )
-        self.batch_receipts = Histogram(
-            "ledger_batch_receipts",
-            "Receipts per batch.",
-            buckets=_BATCH_BUCKETS,
-            registry=registry,
-        )
-        self.store_sync_seconds = Histogram(
-            "ledger_store_sync_seconds",
-            "Seconds of one durable group commit.",
-            buckets=_ACK_BUCKETS,
-            registry=registry,
-        )
-        self.store_errors = Counter(
-            "ledger_store_errors",
-            "Commits that failed or whose outcome is unknown.",
-            registry=registry,
-        )
-        self.streams_active = Gauge(
-            "ledger_streams_active", "Open Append streams.", registry=registry
-        )
-        self.stream_paused_seconds = Counter(
-            "ledger_stream_paused_seconds",
-            "Seconds streams were not read because too many of their batches were unanswered.",
-            registry=registry,
-        )
-        self.unsealed_receipts = Gauge(
-            "ledger_unsealed_receipts",
-            "Durable receipts under no checkpoint yet.",
-            registry=registry,
-        )
-        self.tree_size = Gauge(
-            "ledger_tree_size", "Leaves of the published log.", registry=registry
-        )
-        self.last_seal_timestamp_seconds = Gauge(
-            "ledger_last_seal_timestamp_seconds",
-            "Unix time of the newest seal; 0 until this process sealed.",
-            registry=registry,
-        )
-        self.seal_seconds = Histogram(
-            "ledger_seal_seconds",
-            "Seconds of one seal: plan, sign, commit, guard, publish.",
-            buckets=_ACK_BUCKETS,
-            registry=registry,
-        )
-        self.proof_requests = Counter(
-            "ledger_proof_requests",
-            "Reads answered, by kind.",
-            ["kind", "result"],
-            registry=registry,
-        )
-        self.proof_seconds = Histogram(
-            "ledger_proof_seconds",
-            "Seconds to answer a read, by kind.",
-            ["kind"],
-            buckets=(0.0005, *_ACK_BUCKETS),
-            registry=registry,
-        )
-        self.store_bytes = Gauge("ledger_store_bytes", "Bytes of the database.", registry=registry)
-        self.store_free_bytes = Gauge(
-            "ledger_store_free_bytes", "Bytes free on the database's disk.", registry=registry
-        )
-        self.store_background_errors = Gauge(
-            "ledger_store_background_errors", "Background errors of RocksDB.", registry=registry
-        )
-        self.grpc_started = Counter(
-            "grpc_server_started",
-            "gRPC calls started.",
-            ["grpc_service", "grpc_method"],
-            registry=registry,
-        )
-        self.grpc_handled = Counter(
-            "grpc_server_handled",
-            "gRPC calls ended, by status code.",
-            ["grpc_service", "grpc_method", "grpc_code"],
-            registry=registry,
-        )
-        self.grpc_seconds = Histogram(
-            "grpc_server_handling_seconds",
-            "Seconds of gRPC calls; a stream counts once, when it ends.",
-            ["grpc_service", "grpc_method"],
-            registry=registry,
-        )
-        self._accepted = self._receipts.labels("accepted")
-        self._duplicate = self._receipts.labels("duplicate")
-        self._refused = self._receipts.labels("rejected")
         for reason in RECEIPT_REASONS:
             self._rejected.labels(reason.value)
+        self.ack_seconds = self._histogram(
+            "ledger_ack_seconds", "Seconds from reading a batch to its answer, DURABLE level."
+        )
+        self.batch_receipts = self._histogram(
+            "ledger_batch_receipts", "Receipts per batch.", buckets=_BATCH_BUCKETS
+        )
+        self.streams_active = self._gauge("ledger_streams_active", "Open Append streams.")
+        self.stream_paused_seconds = self._counter(
+            "ledger_stream_paused_seconds",
+            "Seconds streams were not read because too many of their batches were unanswered.",
+        )
+
+    def _init_log(self) -> None:
+        self.unsealed_receipts = self._gauge(
+            "ledger_unsealed_receipts", "Durable receipts under no checkpoint yet."
+        )
+        self.tree_size = self._gauge("ledger_tree_size", "Leaves of the published log.")
+        self.last_seal_timestamp_seconds = self._gauge(
+            "ledger_last_seal_timestamp_seconds",
+            "Unix time of the newest seal; 0 until this process sealed.",
+        )
+        self.seal_seconds = self._histogram(
+            "ledger_seal_seconds", "Seconds of one seal: plan, sign, commit, guard, publish."
+        )
+
+    def _init_reads(self) -> None:
+        self.proof_requests = self._counter(
+            "ledger_proof_requests", "Reads answered, by kind.", "kind", "result"
+        )
+        self.proof_seconds = self._histogram(
+            "ledger_proof_seconds",
+            "Seconds to answer a read, by kind.",
+            "kind",
+            buckets=(0.0005, *_SECONDS_BUCKETS),
+        )
         for kind in PROOF_KINDS:
             self.proof_seconds.labels(kind)
             for result in ("ok", "error"):
                 self.proof_requests.labels(kind, result)
+
+    def _init_store(self) -> None:
+        self.store_sync_seconds = self._histogram(
+            "ledger_store_sync_seconds", "Seconds of one durable group commit."
+        )
+        self.store_errors = self._counter(
+            "ledger_store_errors", "Commits that failed or whose outcome is unknown."
+        )
+        self.store_bytes = self._gauge("ledger_store_bytes", "Bytes of the database.")
+        self.store_free_bytes = self._gauge(
+            "ledger_store_free_bytes", "Bytes free on the database's disk."
+        )
+        self.store_background_errors = self._gauge(
+            "ledger_store_background_errors", "Background errors of RocksDB."
+        )
+
+    def _init_calls(self) -> None:
+        method = ("grpc_service", "grpc_method")
+        self.grpc_started = self._counter("grpc_server_started", "gRPC calls started.", *method)
+        self.grpc_handled = self._counter(
+            "grpc_server_handled", "gRPC calls ended, by status code.", *method, "grpc_code"
+        )
+        self.grpc_seconds = self._histogram(
+            "grpc_server_handling_seconds",
+            "Seconds of gRPC calls; a stream counts once, when it ends.",
+            *method,
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self._registry)
+
+    def _histogram(
+        self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS_BUCKETS
+    ) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
 
     def admitted(self, batches: Iterable[list[Answer]]) -> None:
         """Count the answers of one committed group."""

@@ -1,0 +1,1 @@
+"""Figures of this machine: `make bench`. Ratios from one run, since machines are noisy."""

@@ -1,0 +1,140 @@
+"""`make bench`: throughput, proofs and start-up, each as a ratio or against its target.
+
+Usage: python -m tests.bench [--receipts N] [--startup N] [--batches 1,16,64,256]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+from receiptledger.v1 import proof_pb2, proof_pb2_grpc, types_pb2
+
+from tests.bench.ceiling import verifications_per_second
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AGENTS = 8
+SIGNED_BYTES = 520  # bytes under the signature of the receipts used here
+
+
+@contextmanager
+def daemon(folder: Path) -> Iterator[dict[str, object]]:
+    """A real daemon process; yields its "ready" event plus what it used."""
+    command = [sys.executable, "-m", "ledgerd", "serve", "--data-dir", str(folder)]
+    command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        ready = json.loads(line)
+        assert ready["event"] == "ready", line
+        yield ready | {"start_seconds": time.perf_counter() - started, "pid": process.pid}
+    finally:
+        process.terminate()
+        process.stderr.read()
+        process.wait(60)
+
+
+def cpu_seconds(pid: object) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def load(address: object, batch: int, count: int, prefix: str) -> dict[str, float]:
+    """Run the load generator in a process of its own."""
+    command = [sys.executable, "-m", "tests.bench.load", str(address), str(AGENTS)]
+    done = subprocess.run(
+        [*command, str(batch), str(count), prefix], capture_output=True, text=True, check=True
+    )
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+async def proofs(address: object, chains: list[str], count: int, total: int) -> float:
+    """Proofs per second for receipts at random, eight askers at once."""
+    pick = random.Random(1)
+    async with grpc.aio.insecure_channel(str(address)) as channel:
+        stub = proof_pb2_grpc.ProofServiceStub(channel)
+
+        async def ask(number: int) -> None:
+            for _ in range(number):
+                at = proof_pb2.ChainPosition(
+                    chain=types_pb2.Chain(agent=pick.choice(chains)), position=pick.randrange(count)
+                )
+                await stub.GetProof(proof_pb2.GetProofRequest(at=at))
+
+        await ask(50)
+        started = time.perf_counter()
+        await asyncio.gather(*(ask(total // 8) for _ in range(8)))
+        return total / (time.perf_counter() - started)
+
+
+def main() -> None:
+    """Run everything and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("--receipts", type=int, default=64_000, help="receipts per batch size")
+    parser.add_argument("--startup", type=int, default=1_000_000, help="receipts for the start-up")
+    parser.add_argument("--batches", default="1,16,64,256", help="batch sizes")
+    options = parser.parse_args()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}, ")
+    print(f"load generator on the same cores, {AGENTS} agents, fsync on\n")
+    with tempfile.TemporaryDirectory() as name:
+        throughput(Path(name), options)
+    if options.startup:
+        with tempfile.TemporaryDirectory() as name:
+            startup(Path(name), options.startup)
+
+
+def throughput(folder: Path, options: argparse.Namespace) -> None:
+    """Accepted receipts and proofs per second against libsodium alone."""
+    ceiling = verifications_per_second(SIGNED_BYTES)
+    print(f"libsodium alone, all cores: {ceiling:,.0f} verifications/s\n")
+    print("batch   accepted/s   of libsodium   ack p50   ack p99   daemon CPU/receipt")
+    with daemon(folder) as ready:
+        for batch in map(int, options.batches.split(",")):
+            each = options.receipts // AGENTS if batch > 1 else options.receipts // AGENTS // 16
+            before = cpu_seconds(ready["pid"])
+            result = load(ready["grpc"], batch, each, f"b{batch}")
+            cpu = 1e6 * (cpu_seconds(ready["pid"]) - before) / result["accepted"]
+            print(
+                f"{batch:5} {result['per_second']:12,.0f} {result['per_second'] / ceiling:14.2f} "
+                f"{result['ack_p50_ms']:8.1f}ms {result['ack_p99_ms']:7.1f}ms {cpu:15.0f} us"
+            )
+        again = verifications_per_second(SIGNED_BYTES)
+        print(f"\nlibsodium alone, again: {again:,.0f} verifications/s")
+        time.sleep(1)  # the last seal
+        chains = [f"b{batch}-{n}" for n in range(AGENTS)]
+        rate = asyncio.run(proofs(ready["grpc"], chains, each, 4_000))
+        print(f"full proofs (receipt, key, both paths): {rate:,.0f}/s, target 1,000/s")
+
+
+def startup(folder: Path, receipts: int) -> None:
+    """Seconds from exec to ready with many receipts in the log."""
+    with daemon(folder) as ready:
+        result = load(ready["grpc"], 256, receipts // AGENTS, "s")
+        print(f"\nfilled with {result['accepted']:,.0f} receipts at {result['per_second']:,.0f}/s")
+    with daemon(folder) as ready:
+        print(
+            f"start-up with them: {ready['start_seconds']:.2f} s from exec to ready "
+            f"({ready['seconds']} s of it opening and checking the log), target 3 s"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""proto/FORMATS.md is the truth: its worked examples are what the code does, byte by byte."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from receiptledger.core.errors import Reason
+from receiptledger.core.note import VerifierKey
+from receiptledger.core.profile import Profiles
+from receiptledger.core.receipt import readings
+from receiptledger.core.verdict import ExitCode
+from receiptledger.core.verify import Trust, verify_bundle
+from receiptledger.v1 import types_pb2
+
+from tests.helpers.format_examples import examples
+
+FORMATS = (Path(__file__).resolve().parents[2] / "proto" / "FORMATS.md").read_text("utf-8")
+WRITTEN = dict(re.findall(r"^```text ([\w-]+)\n(.*?)\n```$", FORMATS, re.M | re.S))
+# Formats that end with a newline; a fenced block cannot show it.
+ENDS_WITH_NEWLINE = {"checkpoint-text", "checkpoint", "bundle"}
+
+
+@pytest.mark.parametrize("name", sorted(examples()))
+def test_example_is_what_the_code_writes(name: str) -> None:
+    end = b"\n" if name in ENDS_WITH_NEWLINE else b""
+    assert WRITTEN[name].encode() + end == examples()[name]
+
+
+def test_every_written_example_is_checked() -> None:
+    assert set(WRITTEN) == set(examples())
+
+
+def test_the_written_bundle_verifies_with_the_written_key() -> None:
+    """A reader can take both from the page and get a valid verdict."""
+    trust = Trust((VerifierKey.parse(WRITTEN["log-key"]),))
+    verdict = verify_bundle((WRITTEN["bundle"] + "\n").encode(), trust)
+    assert verdict.exit_code is ExitCode.VALID, verdict.to_json()
+
+
+def test_the_written_receipts_are_read_by_the_documented_profile() -> None:
+    first = next(readings(WRITTEN["receipt-0"].encode(), Profiles.builtin()))
+    assert (first.profile, first.sequence, first.previous) == ("ms-lesson18", 0, None)
+    assert first.signing_input.decode() == WRITTEN["signed-bytes-0"]
+
+
+def test_every_profile_is_documented() -> None:
+    table = re.findall(r"^\| `([\w-]+)`, (\d+) \|", FORMATS, re.M)
+    shipped = [Profiles.builtin().get(name) for name in Profiles.builtin().ids()]
+    assert {(p.id, str(p.version)) for p in shipped} == set(table)
+
+
+def test_every_reason_is_documented_and_on_the_wire() -> None:
+    section = FORMATS.partition("## 7. Reasons")[2]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.M) == [reason.value for reason in Reason]
+    wire = {name.removeprefix("REASON_") for name in types_pb2.Reason.keys()}
+    assert wire - {"UNSPECIFIED"} == {reason.name for reason in Reason}
