@@ -147,8 +147,9 @@ class Settings(BaseSettings):
         default=16,
         description="Refused forks kept as evidence per chain; further ones are counted only.",
     )
-    max_tiles_cached: Count = Field(
-        default=1_024, description="Merkle tiles kept in memory for proofs, about 40 KiB each."
+    max_proof_cache_bytes: Annotated[int, Field(ge=MIB)] = Field(
+        default=64 * MIB,
+        description="Bytes of tree hashes kept in memory for proofs; a tile takes 16 KiB.",
     )
 
     # Running.

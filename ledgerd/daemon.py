@@ -166,7 +166,7 @@ class Daemon:
             verify_threads=settings.verify_threads,
         )
         reader = Reader(
-            store, lambda: self._board.state, max_tiles_cached=settings.max_tiles_cached
+            store, lambda: self._board.state, max_cache_bytes=settings.max_proof_cache_bytes
         )
         self._reads = ThreadPoolExecutor(settings.read_threads, thread_name_prefix="read")
         handlers = IngestHandlers(

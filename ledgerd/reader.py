@@ -6,27 +6,26 @@ size cannot change while it is read. Methods block on the store; the shells run 
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.merkle import plan_consistency, plan_inclusion
-from receiptledger.core.segment import prove_member
-from receiptledger.core.tile import TILE_WIDTH, TileId, encode_entries, read_nodes, tile_width
+from receiptledger.core.tile import TILE_WIDTH, TileId, encode_entries, tile_width
+
+from ledgerd.subtree_cache import SubtreeCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from receiptledger.core.chain import Head
+    from receiptledger.core.merkle import Node
+    from receiptledger.core.subtrees import Subtrees
 
     from ledgerd.store.interface import Entry, KeyRecord, LogState, Segment, Stored
 
 __all__ = ["Place", "Reader"]
-
-_SEGMENTS_CACHED = 4_096  # leaf hashes of as many segments; 32 bytes a receipt
 
 
 class _ReadStore(Protocol):
@@ -59,18 +58,15 @@ class Reader:
     Args:
         store: durable state; safe from many threads.
         published: the newest published log state, or None before the first.
-        max_tiles_cached: tile rows kept in memory.
+        max_cache_bytes: bytes of tree hashes kept in memory.
     """
 
     def __init__(
-        self, store: _ReadStore, published: Callable[[], LogState | None], *, max_tiles_cached: int
+        self, store: _ReadStore, published: Callable[[], LogState | None], *, max_cache_bytes: int
     ) -> None:
         self._store = store
         self._published = published
-        self._segments: OrderedDict[tuple[bytes, int, int], list[bytes]] = OrderedDict()
-        self._tiles: OrderedDict[TileId, bytes] = OrderedDict()
-        self._max_tiles = max_tiles_cached
-        self._lock = threading.Lock()
+        self._subtrees = SubtreeCache(max_cache_bytes)
 
     def head(self, chain: bytes) -> Head | None:
         """Newest position of a chain, sealed or not."""
@@ -152,7 +148,7 @@ class Reader:
                 got=f"{first}, {second}",
             )
         plan = plan_consistency(first, second)
-        return plan.fold(read_nodes(plan.nodes, self._tile)), second
+        return plan.fold([self._node(node) for node in plan.nodes]), second
 
     def prove(self, chain: bytes, position: int, *, size: int = 0, since: int = 0) -> Bundle:
         """Everything an offline bundle needs.
@@ -178,7 +174,7 @@ class Reader:
                 got=f"checkpoint of {size} leaves",
             )
         key = self._key_leaf(place, segment)
-        hashes = self._leaf_hashes(segment)
+        tree = self._segment_tree(segment)
         index = position - segment.first
         before = self._store.receipt(chain, position - 1) if index > 0 else None
         consistency = None
@@ -186,10 +182,8 @@ class Reader:
             consistency = Consistency(since, tuple(self.consistency(since, size)[0]))
         return Bundle(
             position=position,
-            receipt=Member(place.stored.raw, tuple(prove_member(hashes, index))),
-            previous=None
-            if before is None
-            else Member(before.raw, tuple(prove_member(hashes, index - 1))),
+            receipt=Member(place.stored.raw, tuple(tree.path(index))),
+            previous=None if before is None else Member(before.raw, tuple(tree.path(index - 1))),
             head=self._leaf(segment.leaf_index, size),
             key=self._leaf(key, size),
             checkpoint=note,
@@ -204,7 +198,7 @@ class Reader:
         """
         if not 0 < width <= tile_width(tile, self._newest().size):
             raise _missing("the published tree has no such tile")
-        return self._tile(tile)[: width * 32]
+        return self._store.tile(tile)[: width * 32]
 
     def entries(self, index: int, width: int) -> bytes:
         """The first `width` leaves of an entry bundle, each with its 16-bit length.
@@ -231,38 +225,25 @@ class Reader:
 
     def _leaf(self, index: int, size: int) -> LeafProof:
         plan = plan_inclusion(index, size)
-        proof = plan.fold(read_nodes(plan.nodes, self._tile))
+        proof = plan.fold([self._node(node) for node in plan.nodes])
         return LeafProof(self._store.leaves(index, 1)[0], index, tuple(proof))
 
-    def _tile(self, tile: TileId) -> bytes:
-        """A stored row; full ones never change and are remembered."""
-        with self._lock:
-            row = self._tiles.get(tile)
-            if row is not None:
-                self._tiles.move_to_end(tile)
-                return row
-        row = self._store.tile(tile)
-        if len(row) == TILE_WIDTH * 32:
-            with self._lock:
-                self._tiles[tile] = row
-                if len(self._tiles) > self._max_tiles:
-                    self._tiles.popitem(last=False)
-        return row
+    def _node(self, node: Node) -> bytes:
+        """Hash of a complete subtree of the log, from the tile that holds it."""
+        level, below = divmod(node.level, 8)
+        first = node.index << below  # among the hashes of the tile level
+        tile = TileId(level, first // TILE_WIDTH)
+        offset = first % TILE_WIDTH
+        tree = self._subtrees.get(tile, offset + (1 << below), lambda: self._store.tile(tile))
+        return tree.node(below, offset >> below)
 
-    def _leaf_hashes(self, segment: Segment) -> list[bytes]:
-        """Leaf hashes of a sealed segment; they never change."""
+    def _segment_tree(self, segment: Segment) -> Subtrees:
+        """All subtrees of a sealed segment; they never change."""
         name = (segment.chain, segment.first, segment.last)
-        with self._lock:
-            hashes = self._segments.get(name)
-            if hashes is not None:
-                self._segments.move_to_end(name)
-                return hashes
-        hashes = [e.leaf_hash for e in self._store.entries(*name)]
-        with self._lock:
-            self._segments[name] = hashes
-            if len(self._segments) > _SEGMENTS_CACHED:
-                self._segments.popitem(last=False)
-        return hashes
+        count = segment.last - segment.first + 1
+        return self._subtrees.get(
+            name, count, lambda: b"".join(e.leaf_hash for e in self._store.entries(*name))
+        )
 
 
 def _missing(message: str) -> ServiceError:

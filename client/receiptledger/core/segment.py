@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from receiptledger.core.merkle import hash_leaf, inclusion_path, root_hash, verify_inclusion
+from receiptledger.core.merkle import hash_leaf, root_hash, verify_inclusion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["SEGMENT_MAX", "prove_member", "runs", "segment_root", "verify_member"]
+__all__ = ["SEGMENT_MAX", "runs", "segment_root", "verify_member"]
 
 SEGMENT_MAX = 1_024  # receipts: bounds the work of one proof to 10 hashes
 
@@ -56,11 +56,6 @@ def runs(entries: Iterable[E], limit: int = SEGMENT_MAX) -> Iterator[list[E]]:
 def segment_root(leaf_hashes: Sequence[bytes]) -> bytes:
     """Root over SHA-256(0x00 || raw receipt) hashes, in position order."""
     return root_hash(leaf_hashes)
-
-
-def prove_member(leaf_hashes: Sequence[bytes], index: int) -> list[bytes]:
-    """Audit path of the receipt at `index` within its segment."""
-    return inclusion_path(leaf_hashes, index)
 
 
 def verify_member(raw: bytes, index: int, count: int, proof: Sequence[bytes], root: bytes) -> None:
