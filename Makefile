@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: venv ## the main job, end to end, for real (KEEP=1 leaves the daemon running, OUT=DIR keeps the files)
-	@KEEP='$(KEEP)' OUT='$(OUT)' $(BIN)/python -m ledgerd.demo
+	@KEEP='$(KEEP)' OUT='$(OUT)' $(BIN)/python -m deploy.demo
 
 run: venv ## the daemon in the foreground, data in ./data
 	@$(BIN)/ledgerd serve --data-dir data

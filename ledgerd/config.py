@@ -136,6 +136,10 @@ class Settings(BaseSettings):
         description="Open Append streams; each may hold max_batches_in_flight messages in memory.",
     )
     max_watchers: Count = Field(default=256, description="Open WatchCheckpoints streams.")
+    max_calls: Count = Field(
+        default=4_096,
+        description="Open gRPC calls of all kinds; leave room for reads above streams and watchers.",
+    )
     max_group_receipts: Count = Field(
         default=4_096,
         description="Receipts of one group commit; bounds the time between two fsyncs.",
@@ -200,6 +204,8 @@ class Settings(BaseSettings):
     def _fits(self) -> Settings:
         if self.max_receipt_bytes + KIB > self.max_message_bytes:
             raise ValueError("max_message_bytes must exceed max_receipt_bytes by at least 1024")
+        if self.max_streams + self.max_watchers >= self.max_calls:
+            raise ValueError("max_calls must exceed max_streams and max_watchers together")
         return self
 
     @property

@@ -177,6 +177,7 @@ class Daemon:
             self._board,
             self._reads,
             metrics,
+            barrier=self._ingest.barrier,
             draining=self._ingest.draining,
             max_watchers=settings.max_watchers,
         )

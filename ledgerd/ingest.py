@@ -159,6 +159,17 @@ class Ingest:
         self._writer.submit(BatchJob(items, partial(_settle, future)))
         return future
 
+    async def barrier(self) -> None:
+        """Return once everything that could be read before this call is on stable storage.
+
+        A group is visible to readers between its write and its fsync. Whoever tells a client that a
+        receipt is in the ledger must read first, then wait here: the writer answers in order.
+
+        Raises:
+            ServiceError: UNAVAILABLE, a commit failed; what was read may not be durable.
+        """
+        await self.commit(())
+
     def seal(self) -> asyncio.Future[LogState | None]:
         """Ask for a seal now."""
         future: asyncio.Future[LogState | None] = asyncio.get_running_loop().create_future()

@@ -39,6 +39,7 @@ class RpcServer:
         self._server = grpc.aio.server(
             interceptors=[_MetricsInterceptor(metrics, frozenset(names))],
             options=_options(settings),
+            maximum_concurrent_rpcs=settings.max_calls,  # beyond it RESOURCE_EXHAUSTED, at once
         )
         ingest_pb2_grpc.add_IngestServiceServicer_to_server(ingest, self._server)
         proof_pb2_grpc.add_ProofServiceServicer_to_server(proof, self._server)

@@ -16,7 +16,7 @@ from ledgerd.rpc import convert
 from ledgerd.rpc.status import to_status
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from concurrent.futures import Executor
 
     from ledgerd.board import Board
@@ -95,6 +95,8 @@ class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
             head = await asyncio.get_running_loop().run_in_executor(
                 self._pool, self._reader.head, chain
             )
+            # A client takes this head for acknowledged and resends nothing below it.
+            await self._ingest.barrier()
         return ingest_pb2.GetChainHeadResponse(head=convert.head_out(head))
 
 
@@ -108,6 +110,7 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
         pool: Executor,
         metrics: Metrics,
         *,
+        barrier: Callable[[], Awaitable[None]],
         draining: asyncio.Event,
         max_watchers: int,
     ) -> None:
@@ -115,6 +118,7 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
         self._board = board
         self._pool = pool
         self._metrics = metrics
+        self._barrier = barrier
         self._draining = draining
         self._max_watchers = max_watchers
         self._watchers = 0
@@ -130,7 +134,11 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
             chain, position = convert.selector_in(request, self._reader.locate)
             return convert.place_out(self._reader.place(chain, position))
 
-        return await self._run(context, "receipt", work)
+        response = await self._run(context, "receipt", work)
+        if not response.HasField("leaf_index"):  # what is sealed is durable
+            async with _aborting(context):
+                await self._barrier()
+        return response
 
     async def GetProof(  # noqa: N802
         self,
