@@ -126,7 +126,8 @@ LAYERS = {
     "ledgerd.admission": {"ledgerd.keyring", "ledgerd.store.interface", "ledgerd.verification"},
     "ledgerd.board": {"ledgerd.store.interface"},
     "ledgerd.sequencer": {"ledgerd.guard", "ledgerd.seal", "ledgerd.store.interface"},
-    "ledgerd.reader": {"ledgerd.store.interface"},
+    "ledgerd.reader": {"ledgerd.store.interface", "ledgerd.subtree_cache"},
+    "ledgerd.subtree_cache": set(),
 }
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -267,8 +268,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names are all different and harmless; json alone keeps the last of twins."""
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twin = next(name for name in members if names.count(name) > 1)
+        (twin, _), *_ = Counter(name for name, _ in pairs).most_common(1)
         raise _malformed("a member appears twice", "different names", shown(twin))
     if _FORBIDDEN_NAME in members:
         raise _malformed("a member name is forbidden", "no __proto__ member", "one")

@@ -35,8 +35,6 @@ __all__ = [
     "getter",
     "invalid",
     "name_reader",
-    "optional_bytes_reader",
-    "optional_name_reader",
     "previous_reader",
     "sequence_reader",
     "stream_reader",
@@ -107,17 +105,6 @@ def name_reader(path: str) -> Reader[str]:
 
     def read(value: dict[str, Any]) -> str:
         return _checked_name(path, get(value), 1)
-
-    return read
-
-
-def optional_name_reader(path: str) -> Reader[str | None]:
-    """As `name_reader`; None where there is no such member."""
-    get = getter(path)
-
-    def read(value: dict[str, Any]) -> str | None:
-        name = get(value)
-        return None if name is MISSING else _checked_name(path, name, 1)
 
     return read
 
@@ -279,12 +266,6 @@ def bytes_reader(path: str, encoding: str, size: int) -> Reader[bytes]:
             raise invalid(path, want, text) from None
 
     return read
-
-
-def optional_bytes_reader(path: str, encoding: str, size: int) -> Reader[bytes | None]:
-    """As `bytes_reader`; None where there is no such member."""
-    get, read = getter(path), bytes_reader(path, encoding, size)
-    return lambda value: None if get(value) is MISSING else read(value)
 
 
 # Checks that read nothing.

@@ -179,10 +179,8 @@ def _path_shape(index: int, size: int) -> tuple[int, int]:
 
 def _climb(node: bytes, index: int, siblings: Sequence[bytes], inner: int) -> bytes:
     for at, sibling in enumerate(siblings):
-        if at >= inner or index >> at & 1:
-            node = hash_node(sibling, node)
-        else:
-            node = hash_node(node, sibling)
+        is_left = at >= inner or index >> at & 1
+        node = hash_node(sibling, node) if is_left else hash_node(node, sibling)
     return node
 
 

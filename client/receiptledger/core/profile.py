@@ -5,7 +5,8 @@ checked strictly, and compiled to readers once. What the check guarantees for ev
 
 * every member of the data is known and present; "none" is said, never implied;
 * agent, stream, sequence, previous hash and time lie inside the signed bytes;
-* the signature lies outside them.
+* the signature lies outside them;
+* members outside that the format does not name are refused, unless the data says "list".
 
 A :class:`Profiles` is an ordered set of formats. One receipt can match several: they are candidates
 in order, and the signature decides which one the receipt follows.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from receiptledger.core import fields, profiles
@@ -23,7 +25,7 @@ from receiptledger.core.canonical import shown
 from receiptledger.core.encoding import SAFE_INTEGER
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.profile_data import Table
-from receiptledger.core.signed import SignedPart
+from receiptledger.core.signed import SignedPart, unsigned_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -188,6 +190,8 @@ class Profiles:
 
 def _compile(table: Table) -> Profile:
     signed, forbidden = _signed(table.table("signed"))
+    closed = table.choice("unsigned", ("refuse", "list")) == "refuse"
+    equal = table.pairs("equal")
     signature, read_signature = _signature(table.table("signature"), signed)
     algorithm, check_algorithm = _algorithm(table.table("algorithm"))
     hint, read_hint = _key_hint(table)
@@ -201,7 +205,7 @@ def _compile(table: Table) -> Profile:
         checks=(
             check_algorithm,
             *(fields.forbid_check(path) for path in forbidden),
-            *(fields.equal_check(one, other) for one, other in table.pairs("equal")),
+            *(fields.equal_check(one, other) for one, other in equal),
         ),
         agent=fields.name_reader(_inside(signed, table, "agent", table.path("agent"))),
         stream=fields.stream_reader(
@@ -216,7 +220,9 @@ def _compile(table: Table) -> Profile:
         key_hint=read_hint,
         kid=read_kid,
         signing_input=signed.signing_input(),
-        unsigned=signed.unsigned(signature, (algorithm, *hint, *kid)),
+        unsigned=unsigned_reader(
+            signed, signature, (algorithm, *hint, *kid, *chain(*equal)), closed=closed
+        ),
     )
     table.close()
     return profile
@@ -313,11 +319,11 @@ def _key_hint(table: Table) -> tuple[tuple[str, ...], Reader[bytes | None]]:
     inner = table.table("key_hint")
     path, encoding = inner.path("path"), inner.choice("encoding", fields.ENCODINGS)
     inner.close()
-    return (path,), fields.optional_bytes_reader(path, encoding, KEY_SIZE)
+    return (path,), fields.bytes_reader(path, encoding, KEY_SIZE)
 
 
 def _kid(table: Table) -> tuple[tuple[str, ...], Reader[str | None]]:
     if table.take_none("kid"):
         return (), fields.constant(None)
     path = table.path("kid")
-    return (path,), fields.optional_name_reader(path)
+    return (path,), fields.name_reader(path)

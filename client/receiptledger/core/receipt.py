@@ -56,7 +56,8 @@ class Receipt:
         receipt_hash: SHA-256 of `raw`.
         signing_input: the bytes the signature is over.
         signature: 64 bytes.
-        key_hint: public key found in the receipt, 32 bytes, or None. Never to be trusted.
+        key_hint: public key found in the receipt, 32 bytes, or None. Never to be trusted, but the
+            signature must hold under it.
         kid: key id found in the receipt, or None.
         time: the signer's claim, RFC 3339, or None.
         unsigned: dotted paths of the members outside the signed bytes, the signature's value left
@@ -151,7 +152,10 @@ def readings(
         found = True
         yield receipt
     if failure is not None and not found:
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure  # no cycle error -> traceback -> frame -> error for each refused receipt
 
 
 def _read(
@@ -214,8 +218,13 @@ def verify_signature(receipt: Receipt, key: bytes) -> None:
         key: public key of the agent, 32 bytes; from a registry, not from the receipt.
 
     Raises:
-        ReceiptError: BAD_SIGNATURE when it does not hold.
+        ReceiptError: BAD_SIGNATURE when it does not hold, or when the receipt names another key
+            than it holds under: that member is not signed, so somebody else changed it.
     """
+    hint = receipt.key_hint
+    if hint is not None and hint != key:
+        want, got = f"the key {key.hex()}", f"the key {hint.hex()}"
+        raise _bad_signature("the receipt names another key", want, got)
     check_signature(receipt.signature, receipt.signing_input, key)
 
 
@@ -233,7 +242,7 @@ def authenticate(first: Receipt, rest: Iterator[Receipt], key: bytes) -> Receipt
     try:
         verify_signature(first, key)
     except ReceiptError as error:
-        failure = error
+        message, want, got = error.message, error.want, error.got
     else:
         return first
     tried = [first.profile]
@@ -244,9 +253,8 @@ def authenticate(first: Receipt, rest: Iterator[Receipt], key: bytes) -> Receipt
             tried.append(reading.profile)
         else:
             return reading
-    message = f"{failure.message}, read as {' or '.join(tried)}"
-    raise ReceiptError(failure.reason, message, want=failure.want, got=failure.got)
+    raise _bad_signature(f"{message}, read as {' or '.join(tried)}", want, got)
 
 
-def _bad_signature(message: str, want: str, got: str) -> ReceiptError:
+def _bad_signature(message: str, want: str | None, got: str | None) -> ReceiptError:
     return ReceiptError(Reason.BAD_SIGNATURE, message, want=want, got=got)

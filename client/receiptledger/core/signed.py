@@ -2,6 +2,11 @@
 
 A format signs one object: the receipt itself or a member of it (`base`), without some of its
 members (`drop`) or only with some (`keep`). The bytes are its RFC 8785 form, or their SHA-256.
+
+What is outside, anyone can change. The members a format names there are bound in other ways (the
+algorithm is fixed, a key must be the one the signature holds under, a key id must equal a signed
+member), so a closed format, which lets nothing else be outside, has no second valid receipt made
+out of an honest one by somebody without the key. Without that, forks could be forged.
 """
 
 from __future__ import annotations
@@ -10,6 +15,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from receiptledger.core.canonical import shown
+from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.fields import getter, invalid
 
 if TYPE_CHECKING:
@@ -18,7 +25,9 @@ if TYPE_CHECKING:
     from receiptledger.core.canonical import Parsed
     from receiptledger.core.fields import Reader
 
-__all__ = ["SignedPart"]
+    Path = tuple[str, ...]
+
+__all__ = ["SignedPart", "unsigned_reader"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +41,9 @@ class SignedPart:
         prehash: whether the signature is over the SHA-256 of the bytes.
     """
 
-    base: tuple[str, ...]
-    drop: tuple[str, ...]
-    keep: tuple[str, ...] | None
+    base: Path
+    drop: Path
+    keep: Path | None
     prehash: bool
 
     def covers(self, path: str) -> bool:
@@ -77,67 +86,73 @@ class SignedPart:
 
         return read
 
-    def unsigned(self, signature: str, others: Iterable[str]) -> Reader[tuple[str, ...]]:
-        """A function from a receipt to the dotted paths of its members outside the signed bytes.
+    def outside(self, value: dict[str, Any], signature: Path) -> list[Path]:
+        """Paths of the members outside the signed bytes, in order of their names at each level.
 
-        The signature's own value is left out; of the objects around it each other member is named.
-        The function is for receipts that have a signing input.
-
-        Args:
-            signature: dotted path of the signature's value.
-            others: dotted paths the format knows besides; where just these lie outside, the answer
-                is known beforehand.
+        An object that holds the signature's value is named by its other members, and the value
+        itself is left out. The receipt must have a signing input.
         """
-        read = self._list_unsigned(tuple(signature.split(".")))
-        holder, _, leaf = signature.partition(".")
-        beside = {path.partition(".") for path in others}
-        known = frozenset(name for where, _, name in beside if where == holder) - {leaf}
-        # The signature's holder is all that can be outside, or all that is not `base`.
-        alone = not self.base and self.keep is None and self.drop == (holder,)
-        if not alone and not (len(self.base) == 1 and self.keep is None and not self.drop):
-            return read
-        usual = known | {leaf}
-        answer = tuple(f"{holder}.{name}" for name in sorted(known))
-
-        def read_usual(value: dict[str, Any]) -> tuple[str, ...]:
-            members = value.get(holder)
-            if (alone or len(value) == 2) and type(members) is dict and members.keys() == usual:
-                return answer
-            return read(value)
-
-        return read_usual
-
-    def _list_unsigned(self, whole: tuple[str, ...]) -> Reader[tuple[str, ...]]:
-        base, drop, keep = self.base, self.drop, self.keep
-
-        def read(value: dict[str, Any]) -> tuple[str, ...]:
-            found: list[str] = []
-            way: tuple[str, ...] | None = whole
-            node, prefix = value, ""
-            for step in base:
-                for name in sorted(node):
-                    if name != step:
-                        _list_outside(node[name], prefix + name, _after(way, name), found)
-                node, prefix, way = node[step], f"{prefix}{step}.", _after(way, step)
-            names = drop if keep is None else sorted(name for name in node if name not in keep)
-            for name in names:
-                if name in node:
-                    _list_outside(node[name], prefix + name, _after(way, name), found)
-            return tuple(found)
-
-        return read
+        found: list[Path] = []
+        node: dict[str, Any] = value
+        at: Path = ()
+        for step in self.base:
+            for name in sorted(node):
+                if name != step:
+                    _list_members(node[name], (*at, name), signature, found)
+            node, at = node[step], (*at, step)
+        for name in sorted(node):
+            if name in self.drop if self.keep is None else name not in self.keep:
+                _list_members(node[name], (*at, name), signature, found)
+        return found
 
 
-def _after(way: tuple[str, ...] | None, name: str) -> tuple[str, ...] | None:
-    """What is left of the way to the signature after a step, None when the step leaves it."""
-    return way[1:] if way and way[0] == name else None
-
-
-def _list_outside(item: Any, path: str, way: tuple[str, ...] | None, found: list[str]) -> None:
-    """Name a member outside the signed bytes; on the way to the signature, name its neighbours."""
-    if way is None or type(item) is not dict:
-        if way != ():
-            found.append(path)
+def _list_members(item: Any, path: Path, signature: Path, found: list[Path]) -> None:
+    if path == signature:
         return
-    for name in sorted(item):
-        _list_outside(item[name], f"{path}.{name}", _after(way, name), found)
+    if type(item) is dict and path == signature[: len(path)]:
+        for name in sorted(item):
+            _list_members(item[name], (*path, name), signature, found)
+    else:
+        found.append(path)
+
+
+def unsigned_reader(
+    part: SignedPart, signature: str, known: Iterable[str], *, closed: bool
+) -> Reader[tuple[str, ...]]:
+    """A function from a receipt to the dotted paths of its members outside the signed bytes.
+
+    When `closed`, it raises ReceiptError INVALID_FIELD for a member that is not known.
+
+    Args:
+        part: what is signed.
+        signature: dotted path of the signature's value, which is left out.
+        known: dotted paths of the other members the format names, signed or not.
+        closed: whether only known members may be outside.
+    """
+    whole = tuple(signature.split("."))
+    expected = sorted({tuple(path.split(".")) for path in known if not part.covers(path)})
+    answer = tuple(".".join(path) for path in expected)
+    # The usual receipt has one object outside, with the signature and what is expected beside it.
+    holder, names = whole[0], frozenset(path[-1] for path in (*expected, whole))
+    two_levels = all(path[:-1] == (holder,) for path in (*expected, whole))
+    dropped = part.keep is None and part.drop == (holder,) and not part.base
+    enveloped = part.keep is None and not part.drop and len(part.base) == 1
+
+    def read(value: dict[str, Any]) -> tuple[str, ...]:
+        if two_levels and (dropped or (enveloped and len(value) == 2)):
+            members = value.get(holder)
+            if type(members) is dict and members.keys() == names:
+                return answer
+        found = part.outside(value, whole)
+        if closed:
+            for path in found:
+                if path not in expected:
+                    raise ReceiptError(
+                        Reason.INVALID_FIELD,
+                        "a member outside the signed bytes is not of this format",
+                        want="only " + ", ".join(answer),
+                        got=shown(".".join(path)),
+                    )
+        return tuple(".".join(path) for path in found)
+
+    return read

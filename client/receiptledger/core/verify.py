@@ -147,12 +147,12 @@ class _Verification:
         return receipt
 
     def _check_signature(self) -> str:
-        receipt, key = self._need_receipt(), self._need_key()
+        key, receipt = self._need_key(), self._need_receipt()
         verify_signature(receipt, key.key)
         return f"Ed25519 holds under {base64url_encode(key.key)}"
 
     def _check_key(self) -> str:
-        receipt, head, key = self._need_receipt(), self._need_head(), self._need_key()
+        head, key, receipt = self._need_head(), self._need_key(), self._need_receipt()
         if not receipt.chain == key.chain == head.chain:
             raise EvidenceError(
                 Reason.WRONG_KEY,
@@ -191,7 +191,7 @@ class _Verification:
         return f"logged as {key.mode} at leaf {self.bundle.key.index}, and one you trust"
 
     def _check_links(self) -> Check | str:
-        receipt, head = self._need_receipt(), self._need_head()
+        head, receipt = self._need_head(), self._need_receipt()
         position = self.bundle.position
         if not head.first <= position <= head.last:
             raise EvidenceError(
@@ -295,6 +295,8 @@ class _Verification:
                     got=digest_text(new.root),
                 )
             return "the same checkpoint as the remembered one"
+        if old.size == 0:  # no such proof exists (RFC 6962 section 2.1.2), and none is needed
+            return "the remembered checkpoint is of the empty log, which every log extends"
         shown = self.bundle.consistency
         if shown is None or shown.size != old.size:
             return Check(

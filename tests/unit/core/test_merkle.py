@@ -123,12 +123,17 @@ def test_path_refuses_places_that_are_not_in_the_tree() -> None:
 @pytest.mark.parametrize("wrong", [b"", b"\0" * 31, b"\0" * 33, "0" * 32, None, bytearray(32), 0])
 def test_inclusion_refuses_anything_but_32_bytes(wrong: Any) -> None:
     proof = rfc6962.path(5, ENTRIES[:8])
-    refused(merkle.verify_inclusion, wrong, 5, 8, proof, ROOTS[8])
-    refused(merkle.verify_inclusion, LEAVES[5], 5, 8, proof, wrong)
+    errors = [
+        refused(merkle.verify_inclusion, wrong, 5, 8, proof, ROOTS[8]),
+        refused(merkle.verify_inclusion, LEAVES[5], 5, 8, proof, wrong),
+    ]
     for at in range(3):
         damaged: list[Any] = [*proof]
         damaged[at] = wrong
-        refused(merkle.verify_inclusion, LEAVES[5], 5, 8, damaged, ROOTS[8])
+        errors.append(refused(merkle.verify_inclusion, LEAVES[5], 5, 8, damaged, ROOTS[8]))
+    # Refused for its shape, before anything is hashed, not for a root that comes out wrong.
+    want = "32 bytes" if type(wrong) is bytes else "bytes"
+    assert {error.want for error in errors} == {want}
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"\0" * 96, "abc", {}, [[], [], []]])

@@ -90,6 +90,7 @@ def test_other_paths_are_not_found(path: str) -> None:
             call(path)
         assert caught.value.reason is Reason.NOT_FOUND
         assert len(str(caught.value)) < 1000
+        assert str(caught.value).isascii()
 
 
 def test_the_two_kinds_of_path_do_not_mix() -> None:
@@ -142,7 +143,7 @@ def test_entry_bundle_bytes() -> None:
     assert tile.encode_entries(entries) == data
     assert tile.decode_entries(data, 3) == entries
     for short in range(len(data)):
-        badly(tile.decode_entries, data[:short], 3)
+        assert badly(tile.decode_entries, data[:short], 3).message == "entries are cut short"
     for width in (0, 1, 2, 4, 256):
         badly(tile.decode_entries, data, width)
     badly(tile.decode_entries, data + b"\0", 3)
