@@ -12,6 +12,8 @@ from receiptledger import __version__
 from ledgerd.config import ConfigError, Settings, load_settings
 from ledgerd.daemon import StartError, run
 from ledgerd.logs import configure_logs
+from ledgerd.maintenance import MaintenanceError
+from ledgerd.maintenance import fsck as check_folder
 from ledgerd.signer import LogKeyError, create_log_key
 
 __all__ = ["app"]
@@ -95,6 +97,28 @@ def keygen(
     except LogKeyError as error:
         _fail(str(error))
     typer.echo(str(signer.verifier))
+
+
+@app.command()
+def fsck(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Data folder of a daemon that is not running.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    log_key: Annotated[
+        str | None,
+        typer.Option("--log-key", help="Verification key of the log; default: DIR/log.key's."),
+    ] = None,
+    guard: Annotated[
+        Path | None, typer.Option("--guard", help="Guard file; default: DIR/guard.")
+    ] = None,
+) -> None:
+    """Check everything stored against everything else: 0 clean, 1 problems, 2 cannot be read."""
+    try:
+        code = check_folder(folder, log_key=log_key, guard=guard, as_json=as_json)
+    except MaintenanceError as error:
+        _fail(str(error))
+    raise typer.Exit(code)
 
 
 @app.command()

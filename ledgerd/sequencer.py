@@ -121,7 +121,16 @@ class Sequencer:
         self._finish(state)
 
     def reload(self) -> None:
-        """A commit failed and its outcome is unknown: believe only the store, then go on."""
+        """A commit failed and its outcome is unknown: believe only the store, then go on.
+
+        Raises:
+            StoreError: still unknown; nothing was published.
+            OSError: the guard could not be written; nothing was published.
+            RecoveryError: the database contradicts itself.
+        """
+        # What can be read of the failed commit may be gone after a power loss. An empty commit makes
+        # it durable or fails; before that, guard and readers would know more than the database.
+        self._store.commit(Changes())
         state = self._store.log_state()
         if state is None:
             raise RecoveryError("the log state is gone from the store")
@@ -262,11 +271,21 @@ class Sequencer:
                 "from an old copy. Signing again would fork the log. Put the newest copy back, or start "
                 "a new log with a new origin and key."
             )
-        if Frontier.load(guarded.size, self._store.tile).root() != guarded.root:
+        if self._root_at(guarded.size) != guarded.root:
             raise GuardError(
                 f"the database and the guard have different roots for {guarded.size} leaves: the log has "
                 "split. Keep both as evidence and start a new log with a new origin and key."
             )
+
+    def _root_at(self, size: int) -> bytes:
+        """Root of an older size, from tiles that `_load` had no need of."""
+        try:
+            return Frontier.load(size, self._store.tile).root()
+        except LedgerError as error:
+            raise RecoveryError(
+                f"the tiles of the {size} leaves the guard knows are damaged: {error}. Restore a "
+                "verified backup and run `ledgerd fsck`."
+            ) from None
 
     def _refuse_lost_log(self) -> None:
         """A guard without a log: the database is gone, and a new one would reuse its sizes."""

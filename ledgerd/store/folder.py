@@ -11,8 +11,8 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
+from ledgerd.store.families import FAMILIES, FORMAT, FORMAT_FAMILY, format_of
 from ledgerd.store.interface import ChangedFormatError, StoreError, StoreInUseError
-from ledgerd.store.schema import FAMILIES, FORMAT, FORMAT_FAMILY, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,26 +48,19 @@ def is_new(path: Path, names: Collection[str], families: Collection[str] | None)
     """Judge a folder: False when it holds a store, True when one is to be created in it.
 
     Args:
-        path: for messages only.
+        path: the folder.
         names: what :func:`list_names` gave.
         families: column families of the database in it, None when there is no database.
 
     Raises:
         ChangedFormatError: neither. Says what was found and what to do.
     """
-    began = LOCK_NAME in names  # nothing is acknowledged before the last family is there
+    began = LOCK_NAME in names
     if families is None:
-        data = sorted(name for name in names if name.endswith((".sst", ".log")))
-        if began and not data:
-            return True
-        if began:
-            raise ChangedFormatError(
-                f"{path} holds data of a ledger ({data[0]}, {len(data)} files) but not the file "
-                f"{DATABASE_NAME} that leads to it: restore the folder from a backup"
-            )
-        if not names:
-            return True
-        raise _foreign(path, f"it holds {_sample(names)} and no ledger")
+        if names and not began:
+            raise _foreign(path, f"it holds {_sample(names)} and no ledger")
+        _check_unused(path, names)
+        return True
     stamps = [stamp for stamp in map(format_of, families) if stamp is not None]
     if stamps and max(stamps) > FORMAT:
         raise ChangedFormatError(
@@ -76,9 +69,21 @@ def is_new(path: Path, names: Collection[str], families: Collection[str] | None)
         )
     if set(families) == _OURS:
         return False
-    if began and set(families) < _OURS:
-        return True
-    raise _foreign(path, f"it holds another database, with column families {_sample(families)}")
+    if not began or not set(families) < _OURS:
+        raise _foreign(path, f"it holds another database, with column families {_sample(families)}")
+    _check_unused(path, names)
+    return True
+
+
+def _check_unused(path: Path, names: Collection[str]) -> None:
+    """An interrupted creation holds no data yet; anything else would be built over and lost."""
+    data = [name for name in names if name.endswith(".sst")]
+    data += [name for name in names if name.endswith(".log") and (path / name).stat().st_size]
+    if data:
+        raise ChangedFormatError(
+            f"{path} holds data of a ledger ({_sample(data)}) that its files {DATABASE_NAME} and "
+            "MANIFEST do not lead to: restore the folder from a backup"
+        )
 
 
 class FolderLock:

@@ -27,6 +27,7 @@ __all__ = [
     "Admitted",
     "ChangedFormatError",
     "Changes",
+    "Counts",
     "Entry",
     "ForkRecord",
     "Head",
@@ -174,6 +175,21 @@ class StoreStats:
     background_errors: int
 
 
+@dataclass(slots=True)
+class Counts:
+    """Exact numbers of records. What a check could reach must be all there is."""
+
+    entries: int
+    heads: int
+    hashes: int  # of receipts, and the other hashes of each chain
+    leaves: int
+    tiles: int
+    segments: int
+    keys: int
+    forks: int
+    unknown: int  # of no kind a store of this format has
+
+
 class Store(Protocol):
     """Everything above the store goes through this."""
 
@@ -230,6 +246,15 @@ class Store(Protocol):
 
     def checkpoint(self, size: int) -> bytes | None:
         """The signed note published at a tree size."""
+
+    def chain_keys(self) -> Iterator[bytes]:
+        """Key of every chain, in order, whatever the state of its head. For `fsck`."""
+
+    def checkpoint_sizes(self) -> Iterator[int]:
+        """Every tree size that has a signed note, growing. For `fsck`."""
+
+    def counts(self) -> Counts:
+        """How many records there are; reads every one. For `fsck`."""
 
     def stats(self) -> StoreStats:
         """Figures for metrics."""

@@ -143,7 +143,7 @@ class _Commit:
         _require(position >= following, f"immutable record rewritten: position {position} is taken")
         _require(position == following, f"position gap: {position} comes, {following} is next")
         hashes = (chain, entry.leaf_hash, entry.content_hash, entry.link_hash, entry.key)
-        _require(all(len(one) == 32 for one in hashes), "a hash or key is not 32 bytes")
+        _require(all(len(data) == 32 for data in hashes), "a hash or key is not 32 bytes")
         _require(len(raw) > 0, "a receipt without bytes")
         _require(entry.receipt_hash == _sha256(raw), "receipt hash is not that of the bytes")
         _require(entry.leaf_hash == _sha256(b"\x00" + raw), "leaf hash is not that of the bytes")
@@ -183,15 +183,18 @@ class _Commit:
         if former is not None:
             expected = replace(former, leaf_index=record.leaf_index) if gained else former
             _require(record == expected, "immutable record of keys rewritten with other content")
+        _require(record.mode in {"pinned", "registered"}, f"unknown trust mode {record.mode!r}")
+        _require(len(record.chain) == len(record.key) == 32, "a chain or key is not 32 bytes")
         _require(not gained or record.leaf_index in sealed, "key leaf index is not in this seal")
         kept = [one for one in records if one.key != record.key]
         self.put("keys", record.chain, tuple(sorted([*kept, replace(record)], key=key_order)))
 
     def fork(self, fork: ForkRecord) -> None:
-        entry = self.tables.entries.get((fork.chain, fork.position))
-        _require(entry is not None, "fork of a position that is not taken")
+        place = (fork.chain, fork.position)
+        _require(place in self.tables.entries, "fork of a position that is not taken")
         _require(fork.receipt_hash == _sha256(fork.raw), "fork's hash is not that of the bytes")
-        _require(fork.receipt_hash != entry.receipt_hash, "fork equals the receipt")
+        taken = self.tables.entries[place].receipt_hash
+        _require(fork.receipt_hash != taken, "fork equals the receipt")
         forks = {(one.position, one.receipt_hash): one for one in self._forks(fork.chain)}
         former = forks.setdefault((fork.position, fork.receipt_hash), replace(fork))
         _require(former == fork, "immutable record of forks rewritten with other content")

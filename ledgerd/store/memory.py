@@ -13,7 +13,7 @@ from dataclasses import replace
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING
 
-from ledgerd.store.interface import StoreError, StoreStats
+from ledgerd.store.interface import Counts, StoreError, StoreStats
 from ledgerd.store.invariants import Tables, Undo, apply
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class MemoryStore:
         """The stored bytes at one position."""
         with self._open() as tables:
             entry = tables.entries.get((chain, position))
-            return entry and replace(tables.journal[entry.number])
+            return None if entry is None else replace(tables.journal[entry.number])
 
     def chains(self) -> Iterator[tuple[bytes, Head]]:
         """Every chain and its head, in chain key order."""
@@ -212,6 +212,32 @@ class MemoryStore:
         """The signed note published at a tree size."""
         with self._open() as tables:
             return tables.checkpoints.get(size)
+
+    def chain_keys(self) -> Iterator[bytes]:
+        """Key of every chain, in order."""
+        with self._open() as tables:
+            return iter(sorted(tables.heads))
+
+    def checkpoint_sizes(self) -> Iterator[int]:
+        """Every tree size that has a signed note, growing."""
+        with self._open() as tables:
+            return iter(sorted(tables.checkpoints))
+
+    def counts(self) -> Counts:
+        """How many records there are."""
+        with self._open() as tables:
+            segments = {(one.chain, one.first) for one in tables.covered.values()}
+            return Counts(
+                entries=len(tables.entries),
+                heads=len(tables.heads),
+                hashes=len(tables.places) + len(tables.aliases),
+                leaves=len(tables.leaves),
+                tiles=len(tables.tiles),
+                segments=len(segments),
+                keys=sum(map(len, tables.keys.values())),
+                forks=sum(map(len, tables.forks.values())),
+                unknown=0,
+            )
 
     def stats(self) -> StoreStats:
         """Bytes of the receipts held; the rest as set on this object."""

@@ -35,10 +35,7 @@ from rocksdict import (
 )
 
 from ledgerd.store import schema
-from ledgerd.store.folder import DATABASE_NAME, LOCK_NAME, FolderLock, in_use, is_new, list_names
-from ledgerd.store.interface import StoreError, StoreStats
-from ledgerd.store.rows import RowReader
-from ledgerd.store.schema import (
+from ledgerd.store.families import (
     DEFAULT,
     FAMILIES,
     FORMAT_FAMILY,
@@ -50,6 +47,9 @@ from ledgerd.store.schema import (
     SEGMENTS,
     TILES,
 )
+from ledgerd.store.folder import DATABASE_NAME, LOCK_NAME, FolderLock, in_use, is_new, list_names
+from ledgerd.store.interface import StoreError, StoreStats
+from ledgerd.store.rows import RowReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,8 +145,10 @@ class RocksStore(RowReader):
     def commit(self, changes: Changes) -> None:
         """Apply atomically and durably; see :class:`ledgerd.store.interface.Store`.
 
-        A write that fails changes nothing and leaves the store usable. A flush that fails leaves a
-        batch that readers see and a crash may lose: no later commit succeeds on this instance.
+        A write that fails changes nothing and leaves the store usable: after a full disk RocksDB
+        goes on by itself, some 5 s after 32 MiB (the largest write buffer) are free again; after
+        other errors of the disk its writes fail until the store is opened again. A flush that fails
+        leaves a batch that readers see and a crash may lose: no later commit succeeds here.
 
         Raises:
             StoreError: outcome unknown.

@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from ledgerd.store import schema
-from ledgerd.store.interface import StoreError
-from ledgerd.store.schema import (
+from ledgerd.store.families import (
     DEFAULT,
     HASHES,
     HEADS,
@@ -21,6 +20,7 @@ from ledgerd.store.schema import (
     SEGMENTS,
     TILES,
 )
+from ledgerd.store.interface import Counts, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,6 +167,41 @@ class RowReader(ABC):
         """The signed note published at a tree size."""
         return self._get(DEFAULT, schema.checkpoint_key(size))
 
+    # For `fsck`.
+
+    def chain_keys(self) -> Iterator[bytes]:
+        """Key of every chain, in order; the heads are not decoded."""
+        for key, _ in self._rows(HEADS, b"", b"\xff" * 33):
+            yield schema.head_key(key)
+
+    def checkpoint_sizes(self) -> Iterator[int]:
+        """Every tree size that has a signed note, growing."""
+        return (schema.decode_checkpoint_key(key) for key, _ in self._scope(b"c"))
+
+    def counts(self) -> Counts:
+        """How many records there are."""
+        families = (INDEX, HEADS, HASHES, LEAVES, TILES, SEGMENTS)
+        entries, heads, hashes, leaves, tiles, segments = (
+            _count(self._rows(family, b"", b"\xff" * 74)) for family in families
+        )
+        checkpoints, keys, forks, marks = (
+            _count(self._scope(kind)) for kind in (b"c", b"k", b"f", b"m")
+        )
+        known = (
+            checkpoints + keys + forks + marks + (self._get(DEFAULT, schema.STATE_KEY) is not None)
+        )
+        return Counts(
+            entries=entries,
+            heads=heads,
+            hashes=hashes,
+            leaves=leaves,
+            tiles=tiles,
+            segments=segments,
+            keys=keys,
+            forks=forks,
+            unknown=_count(self._rows(DEFAULT, b"", b"\xff" * 74)) - known,
+        )
+
     def _rows(self, family: str, begin: bytes, end: bytes) -> Iterator[Row]:
         """All rows with begin <= key < end, read page by page."""
         while True:
@@ -179,3 +214,7 @@ class RowReader(ABC):
     def _scope(self, prefix: bytes) -> Iterator[Row]:
         """All rows of the default family whose key begins with `prefix`."""
         return self._rows(DEFAULT, prefix, prefix + b"\xff" * 73)
+
+
+def _count(rows: Iterator[Row]) -> int:
+    return sum(1 for _ in rows)

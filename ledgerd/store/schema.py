@@ -1,7 +1,7 @@
 """Key layout and record encodings of the store, both ways.
 
 A record has one spelling: decoders accept what the encoders write and nothing else (see `fields`).
-A change to any of this is a new :data:`FORMAT`.
+A change to any of this is a new :data:`ledgerd.store.families.FORMAT`.
 
     family    key                              value
     journal   number u64                       chain 32, position u64, admitted_at u64, raw
@@ -23,7 +23,6 @@ Receipts lie in admission order because those files are then never rewritten, on
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import Final
 
@@ -53,19 +52,8 @@ from ledgerd.store.interface import (
 )
 
 __all__ = [
-    "DEFAULT",
-    "FAMILIES",
-    "FORMAT",
-    "FORMAT_FAMILY",
-    "HASHES",
-    "HEADS",
-    "INDEX",
-    "JOURNAL",
-    "LEAVES",
     "MAX_INTEGER",
-    "SEGMENTS",
     "STATE_KEY",
-    "TILES",
     "alias_key",
     "checkpoint_key",
     "decode_alias_key",
@@ -96,28 +84,12 @@ __all__ = [
     "encode_segment",
     "encode_state",
     "encode_stored",
-    "format_of",
     "head_key",
     "key_order",
     "receipt_key",
     "scope",
     "tile_key",
 ]
-
-FORMAT: Final = 1
-
-# Column families. The format stamp is the name of an empty one: unlike a key, it can be read
-# without opening the database (which writes to the folder), and it travels with every copy.
-DEFAULT: Final = "default"
-JOURNAL: Final = "journal"
-INDEX: Final = "index"
-HEADS: Final = "heads"
-HASHES: Final = "hashes"
-LEAVES: Final = "leaves"
-TILES: Final = "tiles"
-SEGMENTS: Final = "segments"
-FORMAT_FAMILY: Final = f"format-{FORMAT}"
-FAMILIES: Final = (JOURNAL, INDEX, HEADS, HASHES, LEAVES, TILES, SEGMENTS, DEFAULT)
 
 STATE_KEY: Final = b"s"
 
@@ -131,12 +103,6 @@ _CONTENT_IS_RECEIPT: Final = 1
 _LINK_IS_RECEIPT: Final = 2
 _LINK_IS_CONTENT: Final = 4  # and differs from the receipt hash
 _HASHES_LEFT: Final = {0: 5, 1: 4, 2: 4, 3: 3, 4: 4}  # flags -> hashes stored; no other flags
-
-
-def format_of(family: str) -> int | None:
-    """The format a column family's name stamps, or None when the name is no stamp."""
-    match = re.fullmatch(r"format-([1-9][0-9]{0,8})", family)
-    return int(match[1]) if match else None
 
 
 def encode_stored(record: Stored | Admitted) -> bytes:

@@ -8,13 +8,12 @@ of each runs in a few built-in calls: a ledger reads every receipt through these
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from receiptledger.core.canonical import canonicalize, describe, shown
-from receiptledger.core.encoding import SAFE_INTEGER, parse_digest
+from receiptledger.core.encoding import SAFE_INTEGER, base64url_decoder, parse_digest
 from receiptledger.core.errors import Reason, ReceiptError
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ _TIME = re.compile(  # RFC 3339 section 5.6; second 60 is a leap second
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
 _SHORT_MONTHS = ("04", "06", "09", "11")
-_URL_TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")  # '!' is in neither alphabet
 
 
 def getter(path: str) -> Reader[Any]:
@@ -230,23 +228,10 @@ def _hex_decoder(size: int) -> Decoder:
     return decode
 
 
-def _base64url_decoder(size: int) -> Decoder:
-    padding = b"=" * (-size % 3)
-
-    def decode(text: str) -> bytes:
-        standard = text.encode("ascii").translate(_URL_TO_STANDARD) + padding
-        data = binascii.a2b_base64(standard)
-        if len(data) != size or binascii.b2a_base64(data, newline=False) != standard:
-            raise ValueError
-        return data
-
-    return decode
-
-
 Decoder = Callable[[str], bytes]
 ENCODINGS: Final[dict[str, tuple[Callable[[int], Decoder], str]]] = {
     "hex": (_hex_decoder, "lower-case hex"),
-    "base64url": (_base64url_decoder, "unpadded base64url"),
+    "base64url": (base64url_decoder, "unpadded base64url"),
 }
 
 

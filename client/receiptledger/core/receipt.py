@@ -12,6 +12,7 @@ ledger and its auditors must share one rule.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,7 @@ class Receipt:
         """Key of the receipt's chain, 32 bytes."""
         chain = self._chain
         if chain is None:
-            chain = self._chain = chain_key(self.agent, self.stream)
+            chain = self._chain = _remembered_chain_key(self.agent, self.stream)
         return chain
 
 
@@ -112,6 +113,10 @@ def chain_key(agent: str, stream: str = "") -> bytes:
     return sha256(
         _CHAIN_DOMAIN + len(one).to_bytes(4, "big") + one + len(other).to_bytes(4, "big") + other
     ).digest()
+
+
+# The same few agents send most receipts; 4,096 names of at most 512 bytes stay small.
+_remembered_chain_key = lru_cache(maxsize=4_096)(chain_key)
 
 
 def readings(
