@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+from receiptledger.core.canonical import DEFAULT_LIMITS
 from receiptledger.core.encoding import base64url_decode
 from receiptledger.core.errors import LedgerError
 from receiptledger.core.note import NoteSigner
@@ -116,9 +122,10 @@ class Settings(BaseSettings):
     )
 
     # Limits.
-    max_receipt_bytes: Annotated[int, Field(ge=256, le=MIB)] = Field(
+    max_receipt_bytes: Annotated[int, Field(ge=256, le=DEFAULT_LIMITS.max_bytes)] = Field(
         default=64 * KIB,
-        description="Bytes of one receipt; real ones are 0.5 to 1.5 KiB.",
+        description="Bytes of one receipt; real ones are 0.5 to 1.5 KiB. No more than 64 KiB: "
+        "verifiers read no longer ones, so they could never be proven.",
     )
     max_batch_receipts: Annotated[int, Field(ge=1, le=16_384)] = Field(
         default=1_024, description="Receipts of one batch; beyond 256 throughput gains little."
@@ -263,6 +270,8 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
         return Settings(**values)
     except ValidationError as error:
         raise ConfigError("\n".join(_problem(item) for item in error.errors())) from None
+    except SettingsError as error:  # a list in the environment that is not JSON
+        raise ConfigError(f"the environment cannot be read: {error}, {error.__cause__}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

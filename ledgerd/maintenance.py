@@ -148,8 +148,9 @@ def _text(report: Report, seconds: float) -> str:
             "it is here.)"
         )
         return "\n".join(lines) + "\n"
-    shown = "" if report.problems_total == len(report.problems) else "; the first of them"
-    lines.append(f"\n{report.problems_total} problems{shown}:")
+    total = report.problems_total
+    cut = "" if total == len(report.problems) else f"; the first {len(report.problems)}"
+    lines.append(f"\n{total} problem{'s' if total > 1 else ''}{cut}:")
     lines += [f"  {problem}" for problem in report.problems]
     lines.append("\nNothing was changed. Restore the newest backup that is clean.")
     return "\n".join(lines) + "\n"

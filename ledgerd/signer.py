@@ -29,16 +29,33 @@ def create_log_key(path: Path, origin: str) -> NoteSigner:
     signer = NoteSigner.from_seed(origin, secrets.token_bytes(32))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(signer.format() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError:
+        _write_new(path, signer.format() + "\n")
+    except FileExistsError as error:
+        if error.filename != str(path):  # a file where a folder of the path should be
+            raise LogKeyError(f"cannot write the log key {path}: {error}") from None
         raise LogKeyError(f"{path} exists; a log key is never replaced") from None
     except OSError as error:
         raise LogKeyError(f"cannot write the log key {path}: {error.strerror}") from None
     return signer
+
+
+def _write_new(path: Path, text: str) -> None:
+    """A file that is on stable storage when this returns, or is not there."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # The name is durable only once the folder is; a log that signed must not lose its key.
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError:
+        path.unlink(missing_ok=True)  # nothing was signed under it; half a key would block a start
+        raise
 
 
 def load_log_key(path: Path, origin: str) -> NoteSigner:

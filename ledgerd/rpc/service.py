@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import grpc
 from receiptledger.core.errors import LedgerError, Reason, ServiceError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IngestHandlers", "ProofHandlers"]
 
+LINGER_SECONDS: Final = 1.0  # for a sender to half-close when it is told that the daemon drains
 T = TypeVar("T")
 
 
@@ -56,15 +57,16 @@ class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
         del request_iterator
         async with _aborting(context):
             self._enter()
+            requests = _Requests(context)
             try:
-                drained = await self._ingest.serve(
-                    partial(_read, context), partial(self._write, context)
-                )
+                drained = await self._ingest.serve(requests.read, partial(self._write, context))
+                if drained:
+                    await context.write(ingest_pb2.AppendResponse(draining=True))
+                    await requests.drop_rest()
             finally:
+                requests.close()
                 self._streams -= 1
                 self._metrics.streams_active.set(self._streams)
-            if drained:
-                await context.write(ingest_pb2.AppendResponse(draining=True))
 
     def _enter(self) -> None:
         if self._ingest.draining.is_set():
@@ -238,9 +240,40 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
             self._metrics.proof_seconds.labels(kind).observe(time.perf_counter() - started)
 
 
-async def _read(context: grpc.aio.ServicerContext) -> Batch | None:  # type: ignore[type-arg]
-    request = await context.read()
-    return None if request is grpc.aio.EOF else convert.batch_in(request)
+class _Requests:
+    """The batches of one stream. gRPC has one read at a time, so one that is cancelled goes on."""
+
+    def __init__(self, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]
+        self._context = context
+        self._reading: asyncio.Future[object] | None = None
+
+    async def read(self) -> Batch | None:
+        """The next batch; None at the end of the stream."""
+        request = await self._next()
+        return convert.batch_in(request) if isinstance(request, ingest_pb2.AppendRequest) else None
+
+    async def drop_rest(self) -> None:
+        """Wait until the sender, told that the daemon drains, half-closes; what it sends is dropped.
+
+        Ending the stream first would fail the write a sender is in, and with it the answers it has
+        not read yet.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await self._next() is not grpc.aio.EOF:
+                    pass
+
+    def close(self) -> None:
+        """Give up a read that goes on."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _next(self) -> object:
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._context.read())
+        request = await asyncio.shield(self._reading)
+        self._reading = None
+        return request
 
 
 def _no_index(chain: bytes, position: int) -> None:

@@ -6,14 +6,15 @@ every receipt is hashed, read and its signature verified again on all cores, and
 with the ledger. It changes nothing and repairs nothing; what is found damaged is restored from a
 backup, which is held against the guard when the daemon starts.
 
-What it cannot see: a checkpoint that was removed together with nothing else, since sizes between the
-first and the newest are not recorded twice, and one of several marks of a chain.
+What it cannot see, because nothing else records it: a checkpoint between the first and the newest,
+a fork, or one of several marks of a chain that was removed as a whole; and the ledger's own times.
 """
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from receiptledger.core.errors import EvidenceError, Reason
@@ -85,7 +86,7 @@ def check(
             advance,
         )
         chains.run()
-    if state is not None or report.unread:
+    if state is not None or guard is not None or report.unread:
         LogPass(store, state, report.tree_size, verifier, guard, report, advance).run()
     _check_numbers(store, report, state, chains)
     _check_counts(report, counts, chains)
@@ -94,7 +95,9 @@ def check(
 
 def _refuse_other_log(store: Store, state: LogState, verifier: VerifierKey) -> None:
     """Tell a wrong key from damage: two notes of one log are not damaged into those of another."""
-    notes = (state.note, store.checkpoint(0) or b"")
+    notes = [state.note]
+    with suppress(StoreError):
+        notes.append(store.checkpoint(0) or b"")
     if not any(_names(note, verifier) for note in notes):
         raise EvidenceError(
             Reason.WRONG_LOG,

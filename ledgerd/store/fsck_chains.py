@@ -254,15 +254,13 @@ class ChainPass:
         where = place(item.chain, item.position)
         for problem in facts.problems:
             self._report.add(problem[0], where, *problem[1:])
-        if receipt is None or receipt.sequence is None:
+        if receipt is None:
             return
         if item.head is not None:
-            self._report.expect(
-                Damage.HEAD,
-                f"head of {place(item.chain)}, sequence",
-                receipt.sequence,
-                item.head.sequence,
-            )
+            head = f"head of {place(item.chain)}, sequence"
+            self._report.expect(Damage.HEAD, head, receipt.sequence, item.head.sequence)
+        if receipt.sequence is None:
+            return
         expected_number: int | None = None
         if item.position == 0:
             expected_number = receipt.sequence_start

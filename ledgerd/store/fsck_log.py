@@ -85,7 +85,7 @@ class LogPass:
             if size == self._size:
                 root = root or newest
             guard_root = guarded[1] if guarded is not None and guarded[0] == size else None
-            self._advance(size, root or guard_root)
+            self._advance(size, root)
             if guard_root is not None and not self._ended:
                 self._check_guard(guard_root)
         for tile, row in self._open_tiles.items():

@@ -187,7 +187,7 @@ class Counts:
     segments: int
     keys: int
     forks: int
-    unknown: int  # of no kind a store of this format has
+    unknown: int = 0  # of no kind a store of this format has
 
 
 class Store(Protocol):

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ledgerd.store.interface import Changes, LogState, Store, StoreStats
+    from ledgerd.store.rocks import RocksStore
 
-__all__ = ["ORIGIN", "DictStore", "Ledger", "Rows"]
+__all__ = ["ORIGIN", "DictStore", "Ledger", "Rows", "dump"]
 
 ORIGIN = "ledger.example/test"
 EPOCH = 1_764_000_000_000_000  # microseconds
@@ -79,6 +80,12 @@ class Ledger:
     def seal(self) -> LogState | None:
         """One seal of everything unsealed."""
         return self._sequencer.step()
+
+
+def dump(store: RocksStore) -> Rows:
+    """Every row of a store."""
+    with_everything = b"\xff" * 80
+    return {family: dict(store._rows(family, b"", with_everything)) for family in FAMILIES}
 
 
 class DictStore(RowReader):

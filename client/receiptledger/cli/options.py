@@ -1,0 +1,170 @@
+"""Options that several sub-commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from receiptledger.address import DEFAULT_ADDRESS
+from receiptledger.cli.output import CliError
+from receiptledger.core.encoding import base64url_decode, parse_digest
+from receiptledger.core.errors import EvidenceError
+from receiptledger.core.note import VerifierKey
+from receiptledger.core.verify import POLICIES, Trust
+from receiptledger.trust import load_trust
+
+__all__ = [
+    "AgentKeys",
+    "AsJson",
+    "Ledger",
+    "LogKeys",
+    "State",
+    "TrustFile",
+    "build_trust",
+    "one_log_key",
+    "parse_hash",
+    "parse_public_key",
+    "read_file",
+]
+
+Ledger = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="RECEIPTLEDGER_ADDRESS",
+        metavar="HOST:PORT",
+        help="gRPC address of the ledger.",
+    ),
+]
+LEDGER_DEFAULT = DEFAULT_ADDRESS
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for machines.")]
+LogKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log-key",
+        envvar="RECEIPTLEDGER_LOG_KEY",
+        metavar="VKEY",
+        help="Verification key of a log you trust, NAME+ID+KEY. Repeatable.",
+    ),
+]
+TrustFile = Annotated[
+    Path | None,
+    typer.Option("--trust", metavar="FILE", help="Trust file with logs, agents and demands."),
+]
+AgentKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent-key",
+        metavar="AGENT=KEY",
+        help="Public key an agent is known to use, unpadded base64url. Repeatable.",
+    ),
+]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="FILE",
+        help="Remember the last verified checkpoint in this file, and hold the log against it.",
+    ),
+]
+
+
+def read_file(path: Path, limit: int, what: str) -> bytes:
+    """A whole file, `-` for the standard input.
+
+    Args:
+        path: the file.
+        limit: bytes.
+        what: what it should be, for messages.
+
+    Raises:
+        CliError: it cannot be read, or is longer.
+    """
+    try:
+        if str(path) == "-":
+            data = typer.get_binary_stream("stdin").read(limit + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(limit + 1)
+    except OSError as error:
+        raise CliError(f"cannot read the {what} {path}: {error.strerror}") from None
+    if len(data) > limit:
+        raise CliError(f"{path} is too long for a {what}: at most {limit} bytes")
+    return data
+
+
+def parse_public_key(text: str, where: str) -> bytes:
+    """The 32 bytes of a public key.
+
+    Raises:
+        CliError: it is none.
+    """
+    try:
+        return base64url_decode(text, 32)
+    except ValueError as error:
+        raise CliError(f"{where}: no public key: {error}") from None
+
+
+def parse_hash(text: str) -> bytes:
+    """The 32 bytes of a receipt hash, with or without `sha256:`.
+
+    Raises:
+        CliError: it is none.
+    """
+    try:
+        return parse_digest(text if text.startswith("sha256:") else f"sha256:{text}")
+    except ValueError as error:
+        raise CliError(f"--hash {text!r} is no receipt hash: {error}") from None
+
+
+def build_trust(
+    log_keys: list[str] | None,
+    trust_file: Path | None,
+    agent_keys: list[str] | None,
+    require: list[str] | None = None,
+) -> Trust:
+    """What the options say, on top of what the trust file says.
+
+    Raises:
+        CliError: no log key at all, or a value that is none.
+        TrustError: the trust file cannot be used.
+    """
+    base = Trust(()) if trust_file is None else load_trust(trust_file)
+    logs = base.log_keys + tuple(_log_key(text) for text in log_keys or ())
+    if not logs:
+        raise CliError(
+            "no log key: give --log-key VKEY (the ledger's operator publishes it; get it from "
+            "somewhere you trust) or --trust FILE"
+        )
+    agents = dict(base.agent_keys)
+    for text in agent_keys or ():
+        # Keys hold no equals sign, agent ids may.
+        agent, equals, key = text.rpartition("=")
+        if not equals or not agent:
+            raise CliError(f"--agent-key expects AGENT=KEY, got {text!r}")
+        agents[agent] = (*agents.get(agent, ()), parse_public_key(key, f"--agent-key {agent}"))
+    for name in require or ():
+        if name not in POLICIES:
+            raise CliError(f"--require expects one of {', '.join(POLICIES)}, got {name!r}")
+    return Trust(logs, agents, None, base.require | frozenset(require or ()))
+
+
+def one_log_key(trust: Trust) -> VerifierKey:
+    """The key of the log that is asked, when there is no doubt about it.
+
+    Raises:
+        CliError: there are several.
+    """
+    if len(trust.log_keys) > 1:
+        names = ", ".join(key.name for key in trust.log_keys)
+        raise CliError(f"several log keys ({names}): give the one of this ledger alone")
+    return trust.log_keys[0]
+
+
+def _log_key(text: str) -> VerifierKey:
+    try:
+        return VerifierKey.parse(text)
+    except EvidenceError as error:
+        raise CliError(f"--log-key {text[:120]!r} is no log key: {error.message}") from None

@@ -1,0 +1,206 @@
+"""Reads receipts out of files, byte for byte as they are.
+
+Two shapes. JSON Lines: one receipt a line, of which only the newline is taken off. One JSON document: a
+receipt, or an array of receipts; its elements are cut out of the source text, never written anew, since a
+signature holds for the exact bytes. What is no receipt is sent too: the ledger says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from receiptledger.cli.output import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+__all__ = ["Item", "read_items", "read_lines", "split_document"]
+
+MAX_LINE_BYTES = 16 * 1024 * 1024  # far beyond what a ledger accepts, and it says so itself
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024  # a document is held in memory; JSON Lines are not
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_OBJECT = object()
+# Only where values end, and whether one is an object, is wanted: build nothing, convert no number.
+_SCANNER = json.JSONDecoder(
+    object_pairs_hook=lambda _: _OBJECT, parse_int=lambda _: 0, parse_float=lambda _: 0
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One receipt and the line of the source it starts on, from 1."""
+
+    line: int
+    raw: bytes
+
+
+async def read_items(lines: AsyncIterator[bytes], *, array: bool) -> AsyncIterator[Item]:
+    """The receipts of a source, in order.
+
+    Args:
+        lines: the source, each line with its newline.
+        array: the source is one JSON document for certain; else it is detected.
+
+    Raises:
+        CliError: it is no document, or too long for one.
+    """
+    number, kept = 0, bytearray()
+    seen = streaming = False
+    async for line in lines:
+        number += 1
+        if not seen and line.strip():
+            seen, streaming = True, not array and _is_object(line)
+        if not streaming:
+            kept += line
+            if len(kept) > MAX_DOCUMENT_BYTES:
+                raise CliError(
+                    f"one JSON document of more than {MAX_DOCUMENT_BYTES} bytes: write one receipt a "
+                    "line instead"
+                )
+        elif line.strip():
+            yield Item(number, line.removesuffix(b"\n"))
+    if streaming:
+        return
+    items = split_document(bytes(kept))
+    if items is None and array:
+        raise CliError("the input is neither one JSON object nor an array of them")
+    for item in items if items is not None else _lines(bytes(kept)):
+        yield item
+
+
+def split_document(data: bytes) -> list[Item] | None:
+    """Cut a JSON document into its receipts: itself, or the elements of an array.
+
+    Elements of any kind are cut out; what is no receipt is for the ledger to refuse.
+
+    Returns:
+        None when it is no JSON document of one of these kinds.
+    """
+    try:
+        text = data.decode("utf-8")
+        return list(_elements(text))
+    except (ValueError, RecursionError):  # both JSONDecodeError and UnicodeDecodeError are one
+        return None
+
+
+def _elements(text: str) -> Iterator[Item]:
+    at = _skip(text, 0)
+    line = 1 + text.count("\n", 0, at)
+    if text[at : at + 1] != "[":
+        value, end = _SCANNER.raw_decode(text, at)
+        if value is not _OBJECT or _skip(text, end) != len(text):
+            raise ValueError("not one object")
+        yield Item(line, text[at:end].encode("utf-8"))
+        return
+    position = at
+    at = _skip(text, at + 1)
+    while text[at : at + 1] != "]":
+        _, end = _SCANNER.raw_decode(text, at)
+        line += text.count("\n", position, at)
+        position = at
+        yield Item(line, text[at:end].encode("utf-8"))
+        at = _skip(text, end)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+            if text[at : at + 1] == "]":
+                raise ValueError("a comma before the end")
+        elif text[at : at + 1] != "]":
+            raise ValueError("no comma between elements")
+    if _skip(text, at + 1) != len(text):
+        raise ValueError("more after the array")
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return at if match is None else match.end()
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return _SCANNER.decode(line.decode("utf-8")) is _OBJECT
+    except (ValueError, RecursionError):
+        return False
+
+
+def _lines(data: bytes) -> Iterator[Item]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            yield Item(number, line)
+
+
+async def read_lines(path: Path) -> AsyncIterator[bytes]:
+    """The lines of a file, `-` for the standard input, each with its newline but perhaps the last.
+
+    Raises:
+        CliError: it cannot be read, or a line is too long.
+    """
+    if str(path) == "-":
+        stdin = typer.get_binary_stream("stdin")
+        if _can_wait(stdin):
+            async for line in _pipe_lines(stdin):
+                yield line
+        else:
+            for line in _file_lines(stdin, "the standard input"):
+                yield line
+        return
+    try:
+        with path.open("rb") as file:
+            for line in _file_lines(file, str(path)):
+                yield line
+    except OSError as error:
+        raise CliError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _file_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise _too_long(name, number)
+        yield line
+
+
+def _can_wait(file: BinaryIO) -> bool:
+    """Whether the event loop can wait for it: a pipe or socket that somebody writes to slowly."""
+    try:
+        mode = os.fstat(file.fileno()).st_mode
+    except (OSError, io.UnsupportedOperation):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+async def _pipe_lines(file: BinaryIO) -> AsyncIterator[bytes]:
+    """Lines as they come, while receipts before them are being sent."""
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    loop = asyncio.get_running_loop()
+    # A copy: closing the transport closes what it was given.
+    copy = os.fdopen(os.dup(file.fileno()), "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), copy)
+    number = 0
+    try:
+        while line := await reader.readline():
+            number += 1
+            yield line
+    except ValueError:
+        raise _too_long("the standard input", number + 1) from None
+    finally:
+        transport.close()
+        with contextlib.suppress(OSError):
+            os.set_blocking(file.fileno(), True)  # whoever shares the pipe expects it
+
+
+def _too_long(name: str, number: int) -> CliError:
+    return CliError(f"line {number} of {name} is longer than {MAX_LINE_BYTES} bytes")

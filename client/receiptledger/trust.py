@@ -1,0 +1,160 @@
+"""The auditor's trust file: which logs and agents to believe, and what to demand. TOML.
+
+    [[log]]
+    key = "example.com/receipts+3f2a...+AZ..."
+
+    [[agent]]
+    id = "billing-agent"
+    public_key = "unpadded base64url of 32 bytes"
+
+    [policy]
+    require = ["agent-key"]
+
+Strict: an unknown name is refused, naming the nearest known one, since a misspelt demand would demand
+nothing. A second `[[agent]]` with the same id adds a key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from receiptledger.core.canonical import shown
+from receiptledger.core.encoding import base64url_decode, base64url_encode
+from receiptledger.core.errors import EvidenceError
+from receiptledger.core.note import VerifierKey
+from receiptledger.core.verify import POLICIES, Trust
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["TrustError", "format_trust", "load_trust", "parse_trust"]
+
+_MAX_BYTES = 1_048_576
+_KEY_BYTES = 32
+
+
+class TrustError(Exception):
+    """A trust file cannot be used; the message names the place and what was expected there."""
+
+
+def load_trust(path: Path | str) -> Trust:
+    """Read a trust file.
+
+    Raises:
+        TrustError: it cannot be read, or is not a trust file.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise TrustError(f"{path} is too long for a trust file: at most {_MAX_BYTES} bytes")
+        return parse_trust(data.decode("utf-8"), str(path))
+    except OSError as error:
+        raise TrustError(f"cannot read the trust file {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TrustError(f"{path} is not UTF-8: byte {error.start}") from None
+
+
+def parse_trust(text: str, source: str = "trust.toml") -> Trust:
+    """Read the text of a trust file.
+
+    Args:
+        text: TOML.
+        source: what to call it in messages.
+
+    Raises:
+        TrustError: for anything but the members shown in this module, or a key that is none.
+    """
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise TrustError(f"{source} is not TOML: {error}") from None
+    _known(source, data, ("log", "agent", "policy"))
+    logs = tuple(
+        _log_key(f"{source}: [[log]] {number}", item)
+        for number, item in enumerate(_tables(source, data, "log"), 1)
+    )
+    if not logs:
+        raise TrustError(f'{source} names no log: add [[log]] with key = "NAME+ID+KEY"')
+    agents: dict[str, tuple[bytes, ...]] = {}
+    for number, item in enumerate(_tables(source, data, "agent"), 1):
+        name, key = _agent(f"{source}: [[agent]] {number}", item)
+        if key not in agents.get(name, ()):
+            agents[name] = (*agents.get(name, ()), key)
+    return Trust(logs, agents, None, _policy(source, data))
+
+
+def format_trust(trust: Trust) -> str:
+    """The text that :func:`parse_trust` reads back as the same trust, without what is remembered."""
+    parts = [f"[[log]]\nkey = {_quoted(str(key))}\n" for key in trust.log_keys]
+    parts += [
+        f"[[agent]]\nid = {_quoted(agent)}\npublic_key = {_quoted(base64url_encode(key))}\n"
+        for agent, keys in trust.agent_keys.items()
+        for key in keys
+    ]
+    if trust.require:
+        names = ", ".join(_quoted(name) for name in sorted(trust.require))
+        parts.append(f"[policy]\nrequire = [{names}]\n")
+    return "\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    # A JSON string in ASCII is a TOML basic string, but for DEL and for surrogate pairs, which
+    # TOML wants as one escape: leave all beyond ASCII as it is.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _tables(source: str, data: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    items = data.get(name, [])
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise TrustError(f"{source}: {name} is written [[{name}]], in double brackets")
+    return items
+
+
+def _log_key(where: str, item: dict[str, Any]) -> VerifierKey:
+    _known(where, item, ("key",))
+    try:
+        return VerifierKey.parse(_text(where, item, "key"))
+    except EvidenceError as error:
+        raise TrustError(f"{where}: key is no log key: {error.message}") from None
+
+
+def _agent(where: str, item: dict[str, Any]) -> tuple[str, bytes]:
+    _known(where, item, ("id", "public_key"))
+    name = _text(where, item, "id")
+    try:
+        return name, base64url_decode(_text(where, item, "public_key"), _KEY_BYTES)
+    except ValueError as error:
+        raise TrustError(f"{where}: public_key: {error}") from None
+
+
+def _policy(source: str, data: dict[str, Any]) -> frozenset[str]:
+    policy = data.get("policy", {})
+    if not isinstance(policy, dict):
+        raise TrustError(f"{source}: policy is written [policy], in single brackets")
+    _known(f"{source}: [policy]", policy, ("require",))
+    require = policy.get("require", [])
+    if not isinstance(require, list) or not all(isinstance(name, str) for name in require):
+        raise TrustError(f"{source}: [policy]: require is a list of {', '.join(POLICIES)}")
+    _known(f"{source}: [policy] require", require, POLICIES)
+    return frozenset(require)
+
+
+def _text(where: str, item: dict[str, Any], name: str) -> str:
+    value = item.get(name)
+    if not isinstance(value, str) or not value:
+        raise TrustError(f"{where}: {name} is missing, or no text")
+    return value
+
+
+def _known(where: str, names: Collection[str], known: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise TrustError(f"{where}: unknown name {shown(name)}; {hint}")

@@ -1,0 +1,123 @@
+"""Writes deploy/ledgerd.toml from ledgerd/config.py, so that the two cannot drift apart.
+
+    python deploy/example_config.py            write it
+    python deploy/example_config.py --check    exit code 1 when it is stale
+
+A comment line of its own in the class body of Settings, followed by a setting, is a heading.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from ledgerd.config import AgentKey, Settings
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+__all__ = ["EXAMPLE", "EXAMPLE_KEY", "main", "render"]
+
+EXAMPLE = Path(__file__).resolve().parent / "ledgerd.toml"
+WIDTH = 100
+# A key whose private half was thrown away: enrolled by mistake, it lets nobody in.
+EXAMPLE_KEY = AgentKey(
+    agent="did:web:agents.example.org:billing",
+    public_key="OitjqRtjIvvE4LJmN58rnAa4MP8zSsEuE8Osn6mW7xc",
+)
+
+_HEADER = """\
+# Every setting of ledgerd, commented out at its default; remove the "#" before a name to change it.
+#
+# Sources, the first that has a value wins: command line flags (--set NAME=VALUE), environment
+# (LEDGERD_ and the name in capitals), this file, the default. Unknown names are refused, also in the
+# environment. Relative paths start at the working directory; for deploy/ledgerd.service that is
+# /var/lib/ledgerd. A running daemon does not read this file again: restart it.
+#
+#     ledgerd check-config --config FILE    checks a file and shows what is in force
+#
+# Written by deploy/example_config.py from ledgerd/config.py, where names, defaults and reasons live.
+"""
+
+
+def render() -> str:
+    """The whole file."""
+    headings = _headings()
+    lines = [_HEADER]
+    for name, field in Settings.model_fields.items():
+        if name in headings:
+            lines += ["", f"## {headings[name]}", ""]
+        if name == "agent_keys":
+            continue
+        lines += [*_comment(field.description or ""), _assignment(name, field), ""]
+    return "\n".join([*lines, *_agent_keys()]).replace("\n\n\n", "\n\n")
+
+
+def _agent_keys() -> list[str]:
+    """A table must follow all plain settings, or it would swallow them."""
+    lines = ["## Enrolled agents; repeat the table for each key", ""]
+    lines += _comment(Settings.model_fields["agent_keys"].description or "")
+    for name, field in AgentKey.model_fields.items():
+        lines += _comment(f"{name}: {field.description}")
+    lines.append("#[[agent_keys]]")
+    lines += [f"#{name} = {json.dumps(value)}" for name, value in EXAMPLE_KEY.model_dump().items()]
+    return [*lines, ""]
+
+
+def _headings() -> dict[str, str]:
+    """Setting -> the heading above it."""
+    found = re.findall(r"\n    # (.+)\.\n    (\w+):", inspect.getsource(Settings))
+    return {name: text for text, name in found}
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="# ", subsequent_indent="# ")
+
+
+def _assignment(name: str, field: FieldInfo) -> str:
+    value = field.default
+    if value is None:  # TOML has no null: show what it comes to
+        value = {"guard_path": Settings().guard_file, "log_key_path": Settings().log_key_file}[name]
+    line = f"#{name} = {_toml(value)}"
+    allowed = _allowed(field)
+    return f"{line}  # {allowed}" if allowed else line
+
+
+def _toml(value: object) -> str:
+    """JSON's scalars are TOML's, for the values we have."""
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
+
+
+def _allowed(field: FieldInfo) -> str:
+    """The limits of a value in words, or nothing."""
+    if get_origin(field.annotation) is Literal:
+        return " or ".join(json.dumps(option) for option in get_args(field.annotation))
+    limits: dict[str, Any] = {}
+    for item in field.metadata:
+        limits |= {name: getattr(item, name) for name in ("gt", "ge", "le") if hasattr(item, name)}
+    low = f"above {limits['gt']}" if "gt" in limits else f"{limits.get('ge', '')}"
+    if "le" in limits:
+        joint = ", at most " if "gt" in limits else ".."
+        return f"{low}{joint}{limits['le']}"
+    return f"at least {low}" if low else ""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the file, or with --check compare it."""
+    text = render()
+    if arguments == ["--check"]:
+        if EXAMPLE.is_file() and EXAMPLE.read_text("utf-8") == text:
+            return 0
+        sys.stderr.write(f"{EXAMPLE.name} is stale: run python deploy/example_config.py\n")
+        return 1
+    EXAMPLE.write_text(text, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,303 @@
+"""Every setting: where its value comes from, what it may be, and what is said when it may not."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from receiptledger.core.canonical import DEFAULT_LIMITS
+from receiptledger.core.encoding import base64url_encode
+
+from ledgerd.config import ConfigError, Settings, load_settings
+from tests.helpers.cases import named
+
+KEY = base64url_encode(bytes(range(32)))
+AGENT_KEYS = [{"agent": "agent-1", "public_key": KEY}]
+
+# For each setting: its default, two other good values as TOML would give them, and bad ones.
+SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
+    "data_dir": (Path("data"), "/var/lib/ledger", "elsewhere", (5,)),
+    "guard_path": (None, "/mnt/guard", "guard", (5,)),
+    "log_key_path": (None, "/etc/log.key", "log.key", (True,)),
+    "origin": (
+        "localhost/receipts",
+        "example.com/log",
+        "log",
+        ("", "two words", "a+b", "line\nbreak", 5),
+    ),
+    "listen": (
+        "127.0.0.1:7070",
+        "0.0.0.0:1",
+        "[::1]:0",
+        ("7070", ":7070", "host:", "host:65536", "host:-1", "host:7a", "host:\u0661"),
+    ),
+    "http_listen": ("127.0.0.1:7071", "0.0.0.0:2", "host:0", ("", "host:1_0", "host: 1")),
+    "trust_mode": ("pinned", "registered", "pinned", ("any", "", 1)),
+    "agent_keys": (
+        (),
+        AGENT_KEYS,
+        AGENT_KEYS * 2,
+        (
+            "agent-1",
+            [{"agent": "a"}],
+            [{"agent": "", "public_key": KEY}],
+            [{"agent": "a", "public_key": KEY + "="}],
+            [{"agent": "a", "public_key": KEY[:-1]}],
+            [{"agent": "a", "public_key": KEY, "note": "x"}],
+        ),
+    ),
+    "seal_interval_ms": (250, 10, 60_000, (9, 60_001, "soon", 10.5, None)),
+    "seal_max_leaves": (4_096, 1, 10**6, (0, -1)),
+    "max_receipt_bytes": (65_536, 256, 1_024, (255, 65_537, "64k")),
+    "max_batch_receipts": (1_024, 1, 16_384, (0, 16_385)),
+    "max_message_bytes": (1_048_576, 66_560, 67_108_864, (4_095, 67_108_865)),
+    "max_batches_in_flight": (4, 1, 256, (0, 257)),
+    "max_streams": (1_024, 1, 2_000, (0,)),
+    "max_watchers": (256, 1, 2_000, (0,)),
+    "max_calls": (4_096, 1_281, 100_000, (0, 1_280)),
+    "max_group_receipts": (4_096, 1, 10**6, (0,)),
+    "max_chains_cached": (100_000, 1, 10**7, (0,)),
+    "max_forks_per_chain": (16, 0, 1_024, (-1, 1_025)),
+    "max_proof_cache_bytes": (67_108_864, 1_048_576, 2**31, (1_048_575,)),
+    "verify_threads": (0, 1, 256, (-1, 257)),
+    "read_threads": (2, 1, 64, (0, 65)),
+    "switch_interval_us": (500, 50, 100_000, (49, 100_001)),
+    "drain_seconds": (10.0, 0.5, 600, (0, -1, 600.5, "nan")),
+    "keepalive_seconds": (30, 5, 3_600, (4, 3_601)),
+    "reflection": (True, False, True, ("maybe", 2)),
+    "log_level": ("info", "debug", "error", ("INFO", "trace")),
+    "log_format": ("json", "console", "json", ("text",)),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("LEDGERD_")]:
+        monkeypatch.delenv(name)
+
+
+def toml(values: dict[str, Any]) -> str:
+    """Simple values as TOML: JSON's spelling is one of TOML's."""
+    lines = []
+    for name, value in values.items():
+        if name == "agent_keys":
+            for item in value:
+                inner = "".join(f"{key} = {json.dumps(text)}\n" for key, text in item.items())
+                lines.append(f"\n[[agent_keys]]\n{inner}")
+        else:
+            lines.append(f"{name} = {json.dumps(value)}\n")
+    return "".join(lines)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "ledgerd.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def as_set(name: str, value: Any) -> Any:
+    """What a setting is after loading."""
+    if name.endswith(("_dir", "_path")):
+        return Path(value)
+    if name == "agent_keys":
+        return [(item["agent"], item["public_key"]) for item in value]
+    return value
+
+
+def shown(settings: Settings, name: str) -> Any:
+    value = getattr(settings, name)
+    return [(item.agent, item.public_key) for item in value] if name == "agent_keys" else value
+
+
+def environment(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+    text = value if isinstance(value, str) else json.dumps(value)
+    monkeypatch.setenv(f"LEDGERD_{name.upper()}", text)
+
+
+def test_every_setting_is_here_and_described() -> None:
+    assert list(SETTINGS) == list(Settings.model_fields)
+    for name, field in Settings.model_fields.items():
+        assert (field.description or "").endswith("."), name
+
+
+def test_defaults() -> None:
+    settings = load_settings()
+    assert {name: getattr(settings, name) for name in SETTINGS} == {
+        name: default for name, (default, _, _, _) in SETTINGS.items()
+    }
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_flag_before_environment_before_file_before_default(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default, one, other, _ = SETTINGS[name]
+    file = write(tmp_path, toml({name: one}))
+    assert shown(load_settings(file), name) == as_set(name, one)
+    environment(monkeypatch, name, other)
+    assert shown(load_settings(file), name) == as_set(name, other)
+    assert shown(load_settings(), name) == as_set(name, other)
+    assert shown(load_settings(file, {name: one}), name) == as_set(name, one)
+    monkeypatch.undo()
+    assert shown(load_settings(), name) == ([] if name == "agent_keys" else default)
+
+
+@pytest.mark.parametrize("source", ["file", "environment", "flag"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_bad_values_are_refused_by_name(
+    name: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for bad in SETTINGS[name][3]:
+        file, flags = None, {}
+        if source == "file":
+            if bad is None or (name == "agent_keys" and isinstance(bad, str)):
+                continue
+            file = write(tmp_path, toml({name: bad}))
+        elif source == "environment":
+            if isinstance(bad, int | bool) and isinstance(SETTINGS[name][1], str):
+                continue  # every text is a path or a name
+            environment(monkeypatch, name, bad)
+        else:
+            flags = {name: bad}
+        with pytest.raises(ConfigError) as caught:
+            load_settings(file, flags)
+        words = str(caught.value)
+        assert name in words, f"{bad!r}: {words}"
+
+
+@pytest.mark.parametrize("name", [n for n, s in SETTINGS.items() if isinstance(s[0], int | float)])
+def test_numbers_may_come_as_text_from_the_command_line(name: str) -> None:
+    one = SETTINGS[name][1]
+    assert getattr(load_settings(None, {name: str(one).lower()}), name) == one
+
+
+@pytest.mark.parametrize(
+    ("wrong", "nearest"),
+    [("seal_interval", "seal_interval_ms"), ("datadir", "data_dir"), ("max_stream", "max_streams")],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(
+    wrong: str, nearest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = rf"unknown setting '{wrong}' in %s; did you mean {nearest}\?"
+    file = write(tmp_path, f"{wrong} = 1\n")
+    with pytest.raises(ConfigError, match=expected % str(file)):
+        load_settings(file)
+    with pytest.raises(ConfigError, match=expected % "the command line"):
+        load_settings(None, {wrong: "1"})
+    monkeypatch.setenv(f"LEDGERD_{wrong.upper()}", "1")
+    with pytest.raises(ConfigError, match=expected % "the environment"):
+        load_settings()
+
+
+def test_a_name_like_no_other_is_refused_without_a_guess() -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'zzzzqqqq' in the command line$"):
+        load_settings(None, {"zzzzqqqq": "1"})
+
+
+def test_a_setting_in_the_environment_is_spelled_in_upper_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ledgerd_listen", "0.0.0.0:1")
+    with pytest.raises(ConfigError, match="ledgerd_listen"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    named(
+        {
+            "receipt fills the message": (
+                {"max_receipt_bytes": 4_096, "max_message_bytes": 5_119},
+                "max_message_bytes must exceed max_receipt_bytes",
+            ),
+            "no call left for reads": (
+                {"max_streams": 10, "max_watchers": 6, "max_calls": 16},
+                "max_calls must exceed",
+            ),
+        }
+    ),
+)
+def test_settings_that_do_not_fit_together(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load_settings(None, values)
+    last = list(values)[-1]
+    good = values | {last: values[last] + 1}
+    assert getattr(load_settings(None, good), last) == good[last]
+
+
+def test_no_receipt_is_taken_that_a_verifier_would_not_read() -> None:
+    """Verifiers read receipts under core's own limits; a longer one could be kept, never proven."""
+    largest = load_settings(None, {"max_receipt_bytes": DEFAULT_LIMITS.max_bytes})
+    assert largest.max_receipt_bytes == DEFAULT_LIMITS.max_bytes
+    with pytest.raises(ConfigError, match="max_receipt_bytes"):
+        load_settings(None, {"max_receipt_bytes": DEFAULT_LIMITS.max_bytes + 1})
+
+
+def test_every_problem_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, {"read_threads": 0, "log_level": "loud", "listen": "x"})
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "setting listen",
+        "setting read_threads",
+        "setting log_level",
+    ]
+    assert "got 0" in lines[1]
+    assert "got 'loud'" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    named(
+        {
+            "not TOML": (b"listen = \n", "is not TOML"),
+            "not UTF-8": (b'origin = "\xff"\n', "is not TOML"),
+            "a name twice": (b"read_threads = 1\nread_threads = 2\n", "is not TOML"),
+        }
+    ),
+)
+def test_files_that_cannot_be_read(content: bytes, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_settings(file)
+    assert str(file) in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read the configuration file"):
+        load_settings(tmp_path / "none.toml")
+    with pytest.raises(ConfigError, match="cannot read the configuration file"):
+        load_settings(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["not json", "[{]", ""])
+def test_keys_in_the_environment_that_are_no_json(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEDGERD_AGENT_KEYS", text)
+    with pytest.raises(ConfigError, match="agent_keys"):
+        load_settings()
+
+
+def test_places_follow_from_the_data_folder_unless_said_otherwise() -> None:
+    settings = load_settings(None, {"data_dir": "/d"})
+    assert settings.guard_file == Path("/d/guard")
+    assert settings.log_key_file == Path("/d/log.key")
+    assert settings.database == Path("/d/db")
+    moved = load_settings(None, {"data_dir": "/d", "guard_path": "/g", "log_key_path": "/k"})
+    assert (moved.guard_file, moved.log_key_file) == (Path("/g"), Path("/k"))
+
+
+def test_an_enrolled_key_is_32_bytes() -> None:
+    settings = load_settings(None, {"agent_keys": AGENT_KEYS})
+    assert settings.agent_keys[0].key == bytes(range(32))
+
+
+def test_settings_cannot_change_after_loading() -> None:
+    settings = load_settings()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.read_threads = 3
