@@ -115,9 +115,13 @@ class Reader:
         Raises:
             ServiceError: NOT_FOUND.
         """
+        return self._signed(size)[0]
+
+    def _signed(self, size: int) -> tuple[bytes, int]:
+        """A checkpoint and its size, both of one moment: a seal may be published between two looks."""
         state = self._newest()
         if size in (0, state.size):
-            return state.note
+            return state.note, state.size
         note = self._store.checkpoint(size) if size < state.size else None
         if note is None:
             raise ServiceError(
@@ -126,7 +130,7 @@ class Reader:
                 want=f"a published size, the newest is {state.size}",
                 got=str(size),
             )
-        return note
+        return note, size
 
     def consistency(self, first: int, second: int) -> tuple[list[bytes], int]:
         """RFC 6962 consistency proof and the newer size it leads to.
@@ -163,8 +167,7 @@ class Reader:
             ServiceError: NOT_FOUND, NOT_SEALED, INVALID_ARGUMENT.
         """
         place = self.place(chain, position)
-        note = self.checkpoint(size)
-        size = size or self._newest().size
+        note, size = self._signed(size)
         segment = self._store.segment(chain, position)
         if segment is None or segment.leaf_index >= size:
             raise ServiceError(

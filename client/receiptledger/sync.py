@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from receiptledger.auditor import AsyncAuditor
 from receiptledger.client import AsyncAgent
 from receiptledger.core.errors import LedgerError
-from receiptledger.transport import park
+from receiptledger.forking import park
 from receiptledger.wire import Ack
 
 if TYPE_CHECKING:

@@ -1,20 +1,14 @@
 """gRPC: the only place of the client that knows it, or protobuf.
 
 A :class:`Channel` makes calls with plain types and raises :class:`CallError` for every failure. It
-connects at its first use and belongs to the process and event loop of that moment.
-
-gRPC does not survive a fork: a child of a process with an open channel hangs in it or crashes. So
-:func:`park` closes the channels of a loop that is about to see a fork (they open again at their next
-use), and a child of a process where one was open is refused instead of left to hang.
+connects at its first use and belongs to the process and event loop of that moment. A fork is another
+matter: see `receiptledger.forking`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-import threading
-import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -28,6 +22,7 @@ from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
 from receiptledger.core.chain import Head
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.merkle import MAX_SIZE
+from receiptledger.forking import broke_grpc, register
 from receiptledger.v1 import (
     ingest_pb2,
     ingest_pb2_grpc,
@@ -42,7 +37,7 @@ if TYPE_CHECKING:
 
     from receiptledger.wire import Selector, Stream
 
-__all__ = ["Channel", "park"]
+__all__ = ["Channel"]
 
 DOMAIN: Final = "receiptledger"
 MAX_RETRY_SECONDS: Final = 60.0  # what a daemon may ask us to wait
@@ -82,42 +77,6 @@ _CODES: Final = {
 }
 
 
-_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
-_at_fork: dict[str, Any] = {"polling": False, "kept": ()}
-
-
-def _polling() -> bool:
-    """Whether gRPC's own thread for asyncio runs: it ends when the last call or channel is freed."""
-    return any("_poll_wrapper" in thread.name for thread in threading.enumerate())
-
-
-def _before_fork() -> None:
-    _at_fork["polling"] = _polling()
-
-
-def _after_fork_in_child() -> None:
-    # What is inherited half-done must never be used, nor freed, in the child.
-    if _at_fork["polling"]:
-        _at_fork["kept"] = (_at_fork["kept"], tuple(_channels))
-
-
-os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
-
-
-async def park(patience_s: float) -> None:
-    """Shut gRPC down as far as this loop uses it; calls in progress break as if the ledger were gone.
-
-    Args:
-        patience_s: seconds to wait for it to end.
-    """
-    loop = asyncio.get_running_loop()
-    await asyncio.gather(*[channel.park(loop) for channel in tuple(_channels)])
-    deadline = loop.time() + patience_s
-    while _polling() and loop.time() < deadline:
-        await asyncio.sleep(0.001)  # the broken calls end
-        gc.collect()  # and are freed, cycles and all
-
-
 class Channel:
     """One connection to a ledger.
 
@@ -135,7 +94,7 @@ class Channel:
         self._pid = os.getpid()
         self._channel: grpc.aio.Channel | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        _channels.add(self)
+        register(self)
 
     async def close(self) -> None:
         """Close the connection, if there is one; calls in progress fail."""
@@ -155,7 +114,7 @@ class Channel:
                 "this connection was made before the process forked; make a new agent or auditor in "
                 "each process",
             )
-        if _at_fork["kept"]:
+        if broke_grpc():
             raise CallError(
                 Reason.INVALID_ARGUMENT,
                 "this process was forked while a connection to a ledger was open, which gRPC does not "
@@ -299,7 +258,7 @@ async def _guard(operation: Awaitable[Any], address: str) -> Any:
     """Wait for gRPC; whatever it raises becomes ours.
 
     Ours is raised when gRPC's is no longer handled: as its context it would keep the call, and with
-    the call gRPC itself, alive for as long as somebody keeps our error. See `park`.
+    the call gRPC itself, alive for as long as somebody keeps our error. See `forking`.
     """
     failure: BaseException
     try:
@@ -307,9 +266,7 @@ async def _guard(operation: Awaitable[Any], address: str) -> Any:
     except grpc.aio.AioRpcError as error:
         failure = _failure(error, address)
     except asyncio.InvalidStateError:
-        failure = CallError(
-            Reason.UNAVAILABLE, f"the stream to {address} has ended", retry_after=0
-        )
+        failure = CallError(Reason.UNAVAILABLE, f"the stream to {address} has ended", retry_after=0)
     except asyncio.CancelledError as error:
         failure = _dropped(error, address)
     raise failure

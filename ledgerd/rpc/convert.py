@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from receiptledger.core.errors import Reason, ReceiptError, ServiceError
+from receiptledger.core.errors import Reason, ServiceError
+from receiptledger.core.fields import MAX_NAME_BYTES
 from receiptledger.core.receipt import chain_key
 from receiptledger.v1 import ingest_pb2, proof_pb2, types_pb2
 
@@ -30,6 +31,7 @@ __all__ = [
     "selector_in",
 ]
 
+MAX_POSITION = 2**63 - 1  # proto/types.proto; the store's too
 _REASONS: dict[Reason, types_pb2.Reason.ValueType] = {
     reason: types_pb2.Reason.Value(f"REASON_{reason.name}") for reason in Reason
 }
@@ -105,12 +107,16 @@ def chain_in(chain: types_pb2.Chain) -> bytes:
     Raises:
         ServiceError: INVALID_ARGUMENT for names no receipt could carry.
     """
-    try:
-        return chain_key(chain.agent, chain.stream)
-    except ReceiptError as error:
-        raise ServiceError(
-            Reason.INVALID_ARGUMENT, error.message, want=error.want, got=error.got
-        ) from None
+    for what, name, least in (("agent", chain.agent, 1), ("stream", chain.stream, 0)):
+        size = len(name.encode("utf-8"))
+        if not least <= size <= MAX_NAME_BYTES:
+            raise ServiceError(
+                Reason.INVALID_ARGUMENT,
+                f"the chain's {what} has a name no receipt can carry",
+                want=f"{least}..{MAX_NAME_BYTES} bytes",
+                got=f"{size} bytes",
+            )
+    return chain_key(chain.agent, chain.stream)
 
 
 def head_out(head: Head | None) -> types_pb2.ChainHead:
@@ -142,6 +148,13 @@ def selector_in(
             )
         return locate(request.receipt_hash)
     if selector == "at":
+        if request.at.position > MAX_POSITION:
+            raise ServiceError(
+                Reason.INVALID_ARGUMENT,
+                "no chain has such a position",
+                want="at most 2^63-1",
+                got=str(request.at.position),
+            )
         return chain_in(request.at.chain), request.at.position
     raise ServiceError(
         Reason.INVALID_ARGUMENT, "select a receipt", want="receipt_hash, or at (chain and position)"

@@ -7,16 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-
-from receiptledger.core.note import NoteSigner, VerifierKey
+from typing import TYPE_CHECKING
 
 from ledgerd.config import Settings
 from ledgerd.daemon import Daemon
 from ledgerd.signer import load_log_key
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from receiptledger.core.note import NoteSigner, VerifierKey
 
 __all__ = [
     "FREE",

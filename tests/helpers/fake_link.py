@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from receiptledger.core.chain import Head
 from receiptledger.core.errors import Reason
 from receiptledger.wire import Answer, BatchAnswer, CallError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 __all__ = ["FakeLedger", "FakeLink", "Fault", "down"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
@@ -14,7 +14,11 @@ from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_g
 
 from ledgerd.rpc import convert
 from ledgerd.rpc.status import to_status
-from tests.helpers.ledger_kit import MiniLedger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.helpers.ledger_kit import MiniLedger
 
 __all__ = ["FakeIngest", "FakeProofs", "serving"]
 
@@ -66,9 +70,7 @@ class FakeProofs(proof_pb2_grpc.ProofServiceServicer):
             error = ServiceError(Reason.INVALID_ARGUMENT, "not published", got="too large")
             await context.abort_with_status(to_status(error))
         proof = self.ledger.consistency(request.first_size, request.second_size)
-        return proof_pb2.GetConsistencyProofResponse(
-            proof=proof, second_size=request.second_size
-        )
+        return proof_pb2.GetConsistencyProofResponse(proof=proof, second_size=request.second_size)
 
     async def GetCheckpoint(self, request, context):
         await self._enter("GetCheckpoint", context)

@@ -10,10 +10,10 @@ import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from receiptledger.builder import ReceiptBuilder
 from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
-from receiptledger.core.chain import Head
 from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
 from receiptledger.core.leaf import HeadLeaf, KeyLeaf
 from receiptledger.core.merkle import (
@@ -28,6 +28,9 @@ from receiptledger.core.profile import Profiles
 from receiptledger.core.receipt import Receipt, authenticate, readings
 from receiptledger.core.segment import segment_root
 from receiptledger.signer import SeedSigner
+
+if TYPE_CHECKING:
+    from receiptledger.core.chain import Head
 
 __all__ = ["EPOCH", "MiniLedger", "agent_key", "make_receipts"]
 
@@ -154,9 +157,7 @@ class MiniLedger:
         """Everything of one receipt."""
         size = size or self.size
         state = self._chains[chain]
-        segment = next(
-            s for s in state.sealed if s.first <= position < s.first + len(s.receipts)
-        )
+        segment = next(s for s in state.sealed if s.first <= position < s.first + len(s.receipts))
         hashes = [hash_leaf(r.raw) for r in segment.receipts]
         index = position - segment.first
         return Bundle(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from hashlib import sha256
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.auditor import AsyncAuditor
@@ -24,6 +23,10 @@ from receiptledger.wire import Ack, CallError
 from tests.helpers.daemons import log_key, open_daemon
 from tests.helpers.fake_proofs import FakeProofs, serving
 from tests.helpers.ledger_kit import MiniLedger, agent_key, make_receipts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
 QUICK = SendOptions(linger_ms=0)
 RETRY = Retry(first_s=0.001, longest_s=0.002, attempts=3)
@@ -286,9 +289,7 @@ SPOILS = {
         r.receipt, "receipt", r.receipt.receipt.replace(b"search", b"delete")
     ),
     "other receipt": lambda r, liar: _swap(r, liar.ledger.bundle_of(liar.raws[2])),
-    "other chain": lambda r, liar: _swap(
-        r, liar.ledger.bundle_of(make_receipts(3, "other")[1])
-    ),
+    "other chain": lambda r, liar: _swap(r, liar.ledger.bundle_of(make_receipts(3, "other")[1])),
     "position": lambda r, liar: setattr(r, "position", 2),
     "no receipt": lambda r, liar: r.ClearField("receipt"),
     "no head": lambda r, liar: r.ClearField("head"),
@@ -328,7 +329,7 @@ def test_a_number_no_ledger_has() -> None:
         liar = Liar()
         liar.proofs.spoil = lambda r: setattr(r, "position", 2**63)
         async with serving(liar.proofs) as address, liar.auditor(address) as auditor:
-            with pytest.raises(CallError, match="cannot be understood.*9223372036854775808"):
+            with pytest.raises(CallError, match=r"cannot be understood.*9223372036854775808"):
                 await auditor.prove(receipt_hash=digest(liar.raws[1]))
 
     run(work())

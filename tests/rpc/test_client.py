@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.backoff import Retry
@@ -22,6 +21,10 @@ from receiptledger.wire import Ack, CallError
 from tests.helpers.agents import FarleyAgent
 from tests.helpers.daemons import FREE, open_daemon
 from tests.helpers.ledger_kit import agent_key, make_receipts
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
 
 QUICK = SendOptions(linger_ms=0, retry=Retry(first_s=0.01, longest_s=0.05))
 CALL = {"tool": "search", "args": {"q": 1}, "result": None, "policy_id": "p"}
@@ -162,20 +165,22 @@ def test_the_error_of_the_block_is_not_hidden(tmp_path: Path) -> None:
         async with open_daemon(tmp_path) as daemon:
             address = daemon.grpc_address
             async with agent_at(address) as one:
-                with pytest.raises(KeyError) as info:
+
+                async def collide(error: Exception | None) -> None:
                     async with agent_at(address) as other:
                         await one.record(**CALL)
                         await one.flush()
                         await other.record(**{**CALL, "tool": "other"})
-                        raise KeyError("mine")
+                        if error is not None:
+                            raise error
+                        await other.flush()
+
+                with pytest.raises(KeyError) as info:
+                    await collide(KeyError("mine"))
                 assert any("fork" in note for note in info.value.__notes__)
                 # The agent's own error, raised in the block, is not noted on itself.
                 with pytest.raises(ForkError) as fork:
-                    async with agent_at(address) as other:
-                        await one.record(**CALL)
-                        await one.flush()
-                        await other.record(**{**CALL, "tool": "other"})
-                        await other.flush()
+                    await collide(None)
                 assert not hasattr(fork.value, "__notes__")
 
     run(work())
@@ -290,7 +295,7 @@ def test_resumes_when_the_daemon_restarts_on_the_same_port(tmp_path: Path) -> No
             await daemon.stop()
         await asyncio.gather(*recording)
         await agent.record(**CALL)
-        with pytest.raises(ServiceError, match="not acknowledged after 0.01 s"):
+        with pytest.raises(ServiceError, match=r"not acknowledged after 0.01 s"):
             await agent.flush(0.01)
         assert len(agent.unacknowledged) > 0
         async with open_daemon(tmp_path, listen=address):
@@ -307,7 +312,9 @@ def test_resumes_when_the_daemon_restarts_on_the_same_port(tmp_path: Path) -> No
 
 def test_an_idle_agent_outlives_the_daemon(tmp_path: Path) -> None:
     async def work() -> None:
-        options = SendOptions(linger_ms=0, retry=Retry(first_s=0.001, longest_s=0.002, attempts=500))
+        options = SendOptions(
+            linger_ms=0, retry=Retry(first_s=0.001, longest_s=0.002, attempts=500)
+        )
         async with open_daemon(tmp_path) as daemon:
             address = daemon.grpc_address
             agent = agent_at(address, options=options)
@@ -365,7 +372,7 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
             agent = agent_at(daemon.grpc_address, close_s=0.01)
             await agent.start()
         built = await agent.record(**CALL)
-        with pytest.raises(ServiceError, match="not acknowledged within 0.01 s of closing"):
+        with pytest.raises(ServiceError, match=r"not acknowledged within 0.01 s of closing"):
             await agent.close()
         assert agent.unacknowledged == (built.raw,)
 
@@ -375,7 +382,9 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
 def test_nobody_there_at_the_start() -> None:
     async def work() -> None:
         agent = agent_at(NOWHERE, options=SendOptions(connect_s=0.05, retry=Retry(first_s=0.01)))
-        with pytest.raises(CallError, match="cannot reach a ledger at 127.0.0.1:1: is ledgerd") as i:
+        with pytest.raises(
+            CallError, match=r"cannot reach a ledger at 127.0.0.1:1: is ledgerd"
+        ) as i:
             await agent.start()
         assert i.value.reason is Reason.UNAVAILABLE
         few = agent_at(NOWHERE, options=SendOptions(retry=Retry(first_s=0, attempts=2)))

@@ -8,9 +8,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.cli.app import app
@@ -25,6 +24,10 @@ from typer.testing import CliRunner, Result
 from tests.helpers.agents import FarleyAgent
 from tests.helpers.daemons import DaemonProcess, daemon_process, log_signer
 from tests.helpers.ledger_kit import MiniLedger, agent_key, make_receipts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 CALL = {"tool": "search", "args": {"q": 1}, "result": None, "policy_id": "p"}
 
@@ -265,9 +268,7 @@ def test_record_head_prove_verify(daemon: DaemonProcess, tmp_path: Path) -> None
     }
 
     state = tmp_path / "state"
-    result = cli(
-        daemon, "prove", "--hash", value["receipt_hash"], "-o", bundle, "--state", state
-    )
+    result = cli(daemon, "prove", "--hash", value["receipt_hash"], "-o", bundle, "--state", state)
     assert result.exit_code == 0, result.output
     assert "position 1 of cli-1" in result.stdout
     assert parse_bundle(bundle.read_bytes()).position == 1

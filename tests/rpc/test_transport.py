@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -19,6 +19,9 @@ from receiptledger.wire import CallError
 
 from ledgerd.rpc.status import to_status
 from tests.helpers.fake_proofs import FakeIngest, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 
 def run(work: Coroutine[object, object, None]) -> None:
@@ -180,7 +183,7 @@ def test_nobody_answers_in_time() -> None:
         ingest.abort = lambda context: asyncio.Event().wait()
         async with serving(ingest=ingest) as address:
             channel = Channel(address, timeout_s=0.05)
-            with pytest.raises(CallError, match="no answer from .* in time"):
+            with pytest.raises(CallError, match=r"no answer from .* in time"):
                 await channel.head("agent")
             await channel.close()
 
@@ -199,7 +202,7 @@ def test_heads() -> None:
             head.sequence = 4
             assert await channel.head("agent") == Head(3, bytes(32), 4)
             head.link_hash = b"short"
-            with pytest.raises(CallError, match="cannot be understood.*a hash of 5 bytes"):
+            with pytest.raises(CallError, match=r"cannot be understood.*a hash of 5 bytes"):
                 await channel.head("agent")
             head.link_hash, head.position = bytes(32), 2**63
             with pytest.raises(CallError, match="the number 9223372036854775808"):

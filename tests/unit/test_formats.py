@@ -17,7 +17,7 @@ from receiptledger.v1 import types_pb2
 from tests.helpers.format_examples import examples
 
 FORMATS = (Path(__file__).resolve().parents[2] / "proto" / "FORMATS.md").read_text("utf-8")
-WRITTEN = dict(re.findall(r"^```text ([\w-]+)\n(.*?)\n```$", FORMATS, re.M | re.S))
+WRITTEN = dict(re.findall(r"^```text ([\w-]+)\n(.*?)\n```$", FORMATS, re.MULTILINE | re.DOTALL))
 # Formats that end with a newline; a fenced block cannot show it.
 ENDS_WITH_NEWLINE = {"checkpoint-text", "checkpoint", "bundle"}
 
@@ -46,13 +46,13 @@ def test_the_written_receipts_are_read_by_the_documented_profile() -> None:
 
 
 def test_every_profile_is_documented() -> None:
-    table = re.findall(r"^\| `([\w-]+)`, (\d+) \|", FORMATS, re.M)
+    table = re.findall(r"^\| `([\w-]+)`, (\d+) \|", FORMATS, re.MULTILINE)
     shipped = [Profiles.builtin().get(name) for name in Profiles.builtin().ids()]
     assert {(p.id, str(p.version)) for p in shipped} == set(table)
 
 
 def test_every_reason_is_documented_and_on_the_wire() -> None:
     section = FORMATS.partition("## 7. Reasons")[2]
-    assert re.findall(r"^\| `(\w+)` \|", section, re.M) == [reason.value for reason in Reason]
-    wire = {name.removeprefix("REASON_") for name in types_pb2.Reason.keys()}
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [reason.value for reason in Reason]
+    wire = {name.removeprefix("REASON_") for name, _ in types_pb2.Reason.items()}
     assert wire - {"UNSPECIFIED"} == {reason.name for reason in Reason}

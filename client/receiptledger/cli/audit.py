@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from receiptledger.cli import show
 from receiptledger.cli.options import (
     LEDGER_DEFAULT,
     AgentKeys,
@@ -24,6 +23,7 @@ from receiptledger.cli.options import (
     read_file,
 )
 from receiptledger.cli.output import CliError, Output
+from receiptledger.cli.show import NOT_VERIFIED, describe, show_facts, show_verdict
 from receiptledger.core.bundle import MAX_BUNDLE_BYTES
 from receiptledger.core.checkpoint import Checkpoint, open_checkpoint
 from receiptledger.core.encoding import digest_text
@@ -111,7 +111,7 @@ def prove(
     if as_json:
         output.document({"file": str(out), "bytes": len(data), **verdict.to_dict()})
         return
-    show.facts(output, verdict)
+    show_facts(output, verdict)
     output.text(f"written to {out}; verify it anywhere with `receiptledger verify {out}`")
 
 
@@ -150,7 +150,7 @@ def verify(
     if as_json:
         output.raw(verdict.to_json().encode() + b"\n")
     else:
-        show.verdict(output, verdict)
+        show_verdict(output, verdict)
     raise typer.Exit(verdict.exit_code)
 
 
@@ -164,14 +164,14 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show what a file says, without verifying any of it."""
-    value = show.describe(read_file(file, MAX_BUNDLE_BYTES, "file"), str(file))
+    value = describe(read_file(file, MAX_BUNDLE_BYTES, "file"), str(file))
     output = Output(as_json)
     if as_json:
         output.document(value)
         return
     output.tree(value)
     output.text()
-    output.text(show.NOT_VERIFIED, "yellow")
+    output.text(NOT_VERIFIED, "yellow")
 
 
 def watch(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from receiptledger.core.receipt import Receipt
     from receiptledger.core.verdict import Verdict
 
-__all__ = ["NOT_VERIFIED", "describe", "facts", "verdict"]
+__all__ = ["NOT_VERIFIED", "describe", "show_facts", "show_verdict"]
 
 NOT_VERIFIED = (
     "Nothing here was verified: this is only what the file says. Use `receiptledger verify`."
@@ -37,7 +37,7 @@ _STYLES = {
 _LIMITS = Limits(max_bytes=1_048_576)
 
 
-def facts(output: Output, verdict: Verdict) -> None:
+def show_facts(output: Output, verdict: Verdict) -> None:
     """What a bundle is about, as far as it could be read."""
     shown = verdict.facts
     if "agent" in shown:
@@ -48,9 +48,9 @@ def facts(output: Output, verdict: Verdict) -> None:
         output.text(f"log {shown['log']}, {shown['tree_size']} leaves, root {shown['root']}")
 
 
-def verdict(output: Output, verdict: Verdict) -> None:
+def show_verdict(output: Output, verdict: Verdict) -> None:
     """One line per check, the result, and what it does not prove."""
-    facts(output, verdict)
+    show_facts(output, verdict)
     for check in verdict.checks:
         style = _STYLES[check.status]
         output.styled(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import sha256
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import rfc8785
@@ -19,6 +19,9 @@ from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.profile import Profiles
 from receiptledger.core.receipt import readings, verify_signature
 from receiptledger.signer import SeedSigner
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIGNER = SeedSigner(bytes(range(32)))
 AT = datetime(2026, 11, 30, 12, 34, 56, 789_000, tzinfo=UTC)
@@ -35,8 +38,6 @@ def build(target: ReceiptBuilder, **changes: object):
 
 def read(raw: bytes):
     return next(readings(raw, Profiles.builtin(), profile=PROFILE))
-
-
 
 
 def test_members_and_bytes_are_the_format() -> None:
@@ -164,23 +165,32 @@ def test_longest_receipt_fits_the_promise() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
-@given(json_values, st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=60))
+@given(
+    json_values, st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=60)
+)
 def test_every_receipt_is_canonical_and_accepted(value: object, name: str) -> None:
     try:
         value_hash(value)
     except ReceiptError:  # an integer beyond every double
         return
-    raw = ReceiptBuilder(name, SIGNER).build(
-        tool=name, args=value, result=value, policy_id=name, at=AT
-    ).raw
+    raw = (
+        ReceiptBuilder(name, SIGNER)
+        .build(tool=name, args=value, result=value, policy_id=name, at=AT)
+        .raw
+    )
     assert parse(raw).canonical == raw
     verify_signature(read(raw), SIGNER.public_key)
 

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 from hashlib import sha256
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.cli.app import app
@@ -20,6 +20,9 @@ from receiptledger.trust import format_trust
 from typer.testing import CliRunner, Result
 
 from tests.helpers.ledger_kit import MiniLedger, agent_key, make_receipts
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOWHERE = "127.0.0.1:1"  # nothing listens there
 
@@ -186,7 +189,9 @@ def test_verify_good(evidence: Evidence) -> None:
     lines = result.stdout.split("\n")
     assert lines[0] == f"receipt {digest_text(sha256(evidence.raws[1]).digest())}"
     assert lines[1] == "position 1 of agent-1"
-    checks = [line[:34].split("  ")[0] for line in lines if line.startswith(("pass", "not checked"))]
+    checks = [
+        line[:34].split("  ")[0] for line in lines if line.startswith(("pass", "not checked"))
+    ]
     assert len(checks) == 11
     assert "result: valid" in lines
     assert lines[-2] == LIMITS_OF_PROOF
@@ -303,12 +308,12 @@ def test_verify_misused(evidence: Evidence) -> None:
     misused(cli("verify", evidence.folder, *key), "cannot read the bundle")
     misused(cli("verify", path, *key, "--agent-key", "nonsense"), "AGENT=KEY")
     misused(cli("verify", path, *key, "--agent-key", "=x"), "AGENT=KEY")
-    misused(cli("verify", path, *key, "--agent-key", "a=b=short"), "--agent-key a=b", "no public key")
+    misused(
+        cli("verify", path, *key, "--agent-key", "a=b=short"), "--agent-key a=b", "no public key"
+    )
     misused(cli("verify", path, *key, "--require", "magic"), "'magic'", "agent-key")
     misused(cli("verify", path, *key, "--trust", evidence.folder / "no"), "cannot read the trust")
-    misused(
-        cli("verify", path, *key, "--remembered", path), "is no checkpoint of a log you trust"
-    )
+    misused(cli("verify", path, *key, "--remembered", path), "is no checkpoint of a log you trust")
     evidence.file("long", b"x" * 1_048_577)
     misused(cli("verify", evidence.folder / "long", *key), "too long for a bundle")
 
@@ -391,7 +396,7 @@ def test_the_address_comes_from_the_environment() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["", "localhost", "http://127.0.0.1:7070", "a b:1", "::1:7070", "h:0", "h:65536", "h:７"],
+    ["", "localhost", "http://127.0.0.1:7070", "a b:1", "::1:7070", "h:0", "h:65536", "h:\uff17"],
 )
 def test_bad_addresses(address: str) -> None:
     misused(cli("head", "a", "--ledger", address), "not an address", "HOST:PORT")

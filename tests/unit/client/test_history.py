@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.core.errors import EvidenceError, Reason, ServiceError
@@ -14,6 +13,10 @@ from receiptledger.remembered import CheckpointFile
 from receiptledger.wire import CallError
 
 from tests.helpers.ledger_kit import MiniLedger, make_receipts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def grown(count: int, agent: str = "agent-1", base: MiniLedger | None = None) -> MiniLedger:
@@ -197,7 +200,7 @@ def test_a_bad_file_is_refused(tmp_path: Path, spoil: Callable[[bytes], bytes]) 
     file = tmp_path / "state"
     file.write_bytes(spoil(ledger.note()))
     witness = Witness(ledger, file)
-    with pytest.raises(EvidenceError, match="state file .* is not a checkpoint of this log"):
+    with pytest.raises(EvidenceError, match=r"state file .* is not a checkpoint of this log"):
         witness.load()
 
 

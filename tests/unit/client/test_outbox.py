@@ -169,9 +169,7 @@ def test_a_refusal_without_detail() -> None:
     outbox, raws = filled(1)
     batch = batch_of(outbox)
     with pytest.raises(RefusedError, match="the receipt was refused") as info:
-        outbox.on_answer(
-            batch.batch_id, [Answer(Reason.UNKNOWN_KEY, False, 0, digest(raws[0]))]
-        )
+        outbox.on_answer(batch.batch_id, [Answer(Reason.UNKNOWN_KEY, False, 0, digest(raws[0]))])
     assert info.value.want is None
 
 

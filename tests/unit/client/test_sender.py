@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import replace
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.backoff import Retry
@@ -16,6 +16,9 @@ from receiptledger.sender import Sender, SendOptions
 from receiptledger.wire import Answer, CallError
 
 from tests.helpers.fake_link import FakeLedger, FakeLink, Fault, down
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 OPTIONS = SendOptions(linger_ms=0, batch_receipts=4, retry=Retry(first_s=0, attempts=5))
 FOREVER = 3_600_000.0
@@ -137,8 +140,8 @@ def test_the_linger_ends() -> None:
     async def work() -> None:
         async with Rig(options=replace(OPTIONS, linger_ms=1)) as rig:
             rig.add(1)
-            while not rig.link.ledger.batches:  # a millisecond of the real clock
-                await asyncio.sleep(0)
+            await rig.sender._changed.wait()  # a millisecond of the real clock
+            assert rig.link.ledger.chain == rig.added
 
     run(work())
 
@@ -354,7 +357,9 @@ def test_a_crash_surfaces(fault: Fault) -> None:
     async def work() -> None:
         async with Rig(fault) as rig:
             rig.add(1)
-            with pytest.raises(ServiceError, match="the sender crashed: RuntimeError: a bug") as info:
+            with pytest.raises(
+                ServiceError, match="the sender crashed: RuntimeError: a bug"
+            ) as info:
                 await rig.sender.settled(1)
             assert isinstance(info.value.__cause__, RuntimeError)
             with pytest.raises(ServiceError, match="crashed"):

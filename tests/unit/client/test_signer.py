@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.core.encoding import base64url_encode
@@ -17,6 +17,9 @@ from receiptledger.signer import (
     create_key_file,
     load_signer,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEED = bytes(range(32))
 
@@ -133,8 +136,16 @@ def test_a_folder_or_pipe_is_no_key_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(KeyFileError, match="no regular file"):
         load_signer(tmp_path / "pipe")
-    with pytest.raises(KeyFileError, match="cannot read|no regular file"):
+    with pytest.raises(KeyFileError, match=r"cannot read|no regular file"):
         load_signer(tmp_path)
+
+
+def _load(path: Path) -> tuple[bytes | None, str]:
+    """The public key, or the refusal."""
+    try:
+        return load_signer(path).public_key, ""
+    except KeyFileError as error:
+        return None, str(error)
 
 
 def test_every_changed_byte_of_a_file_is_noticed(tmp_path: Path) -> None:
@@ -148,11 +159,10 @@ def test_every_changed_byte_of_a_file_is_noticed(tmp_path: Path) -> None:
             bad = bytearray(good)
             bad[index] ^= flip
             path.write_bytes(bad)
-            try:
-                assert load_signer(path).public_key != key
-            except KeyFileError as error:
-                assert "no key file" in str(error)
-                assert base64url_encode(SEED)[:20] not in str(error)
+            found, message = _load(path)
+            assert found != key
+            assert found is not None or "no key file" in message
+            assert base64url_encode(SEED)[:20] not in message
 
 
 @pytest.mark.parametrize(

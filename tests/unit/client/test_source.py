@@ -6,8 +6,8 @@ import asyncio
 import io
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from receiptledger.cli import source
 from receiptledger.cli.output import CliError
 from receiptledger.cli.source import Item, read_items, read_lines, split_document
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 
 def items(data: bytes, *, array: bool = False) -> list[tuple[int, bytes]]:
@@ -85,8 +88,10 @@ def test_array_means_a_document_for_certain() -> None:
 
 json_texts = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3)
+    ),
     max_leaves=6,
 ).flatmap(
     lambda value: st.sampled_from(
@@ -132,9 +137,9 @@ def test_reads_files(tmp_path: Path) -> None:
     path = tmp_path / "receipts"
     path.write_bytes(b"one\n\ntwo")
     assert asyncio.run(lines_of(path)) == [b"one\n", b"\n", b"two"]
-    with pytest.raises(CliError, match="cannot read .*No such file"):
+    with pytest.raises(CliError, match=r"cannot read .*No such file"):
         asyncio.run(lines_of(tmp_path / "missing"))
-    with pytest.raises(CliError, match="cannot read .*directory"):
+    with pytest.raises(CliError, match=r"cannot read .*directory"):
         asyncio.run(lines_of(tmp_path))
 
 
@@ -142,7 +147,7 @@ def test_lines_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(source, "MAX_LINE_BYTES", 10)
     path = tmp_path / "receipts"
     path.write_bytes(b"short\n" + b"x" * 11 + b"\n")
-    with pytest.raises(CliError, match="line 2 of .* is longer than 10 bytes"):
+    with pytest.raises(CliError, match=r"line 2 of .* is longer than 10 bytes"):
         asyncio.run(lines_of(path))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import pytest
 from receiptledger.backoff import Retry
@@ -16,6 +16,9 @@ from receiptledger.submit import SubmitResult, submit
 from receiptledger.wire import Answer
 
 from tests.helpers.fake_link import FakeLedger, FakeLink, Fault, down
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Iterator
 
 OPTIONS = SendOptions(linger_ms=0, batch_receipts=4, retry=Retry(first_s=0, attempts=3))
 
