@@ -205,6 +205,7 @@ class Writer:
         if self._doubt:
             self._admission.forget()
             self._sequencer.reload()
+            self._metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)
             self._doubt = False
 
     def _fail(self, callbacks: Sequence[Callable[[ServiceError], None]], error: Exception) -> None:

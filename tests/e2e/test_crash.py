@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from receiptledger.core.note import VerifierKey
+    from tests.helpers.crowd import Watcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -52,8 +52,9 @@ MOMENTS = {
 
 
 async def strike(daemon: RunningDaemon, data: Path, crowd: Crowd, moment: int) -> None:
-    """Kill the daemon: at any time, just after a batch was sent, or while the guard is replaced."""
-    random, kind = crowd.random, moment % 3
+    """Kill the daemon: at any time, just after a batch was sent, while the guard is replaced, or as
+    soon as a new checkpoint is seen."""
+    random, kind = crowd.random, moment % 4
     await asyncio.sleep(random.uniform(0.05, 0.6))
     if kind == 0:
         daemon.kill()
@@ -62,10 +63,15 @@ async def strike(daemon: RunningDaemon, data: Path, crowd: Crowd, moment: int) -
         await asyncio.to_thread(wait_for, lambda: crowd.sent > sent, "a batch is sent", every=0.0)
         await asyncio.sleep(random.uniform(0, 0.004))
         daemon.kill()
-    else:
+    elif kind == 2:
         new = data / "guard.new"
         await asyncio.to_thread(wait_for, new.exists, "the guard is written", every=0.0)
         daemon.kill()
+    else:
+        assert crowd.watcher is not None
+        crowd.watcher.on_new = daemon.kill
+        await asyncio.to_thread(daemon.wait)
+        crowd.watcher.on_new = None
 
 
 async def one_life(data: Path, crowd: Crowd, moment: int) -> None:
@@ -105,8 +111,9 @@ async def newest_note(channel: grpc.aio.Channel) -> bytes:
     return note
 
 
-def left_behind(data: Path, copy: Path, verifier: VerifierKey, *, fsck: bool) -> set[str]:
+def left_behind(data: Path, copy: Path, watcher: Watcher, *, fsck: bool) -> set[str]:
     """What a kill left, read from a copy: the daemon itself shall find the folder as it was left."""
+    verifier = watcher.verifier
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(data, copy)
     guard = (copy / "guard").read_bytes()
@@ -117,7 +124,9 @@ def left_behind(data: Path, copy: Path, verifier: VerifierKey, *, fsck: bool) ->
         assert state is not None
         if any(True for _ in store.marks()):
             found.add("admitted, not sealed")
-        if open_checkpoint(guard, verifier).size < state.size:
+        guarded = open_checkpoint(guard, verifier).size
+        assert max(watcher.roots) <= guarded <= state.size, "committed, guarded, then shown"
+        if guarded < state.size:
             found.add("sealed, guard behind")
         if fsck:
             report = check(store, verifier, guard=guard)
@@ -217,7 +226,7 @@ def test_a_daemon_that_stops_at_any_moment_breaks_no_promise(how: str, tmp_path:
         daemon.terminate()
         assert daemon.wait() == 0
     assert crowd.watcher is not None
-    left = left_behind(data, tmp_path / "copy", crowd.watcher.verifier, fsck=True)
+    left = left_behind(data, tmp_path / "copy", crowd.watcher, fsck=True)
     assert left == set(), "an orderly stop leaves nothing to do"
     acknowledged = sum(sender.acknowledged for sender in crowd.senders)
     print(f"{acknowledged} receipts acknowledged, {len(crowd.watcher.roots)} checkpoints; {met}")
@@ -230,6 +239,6 @@ def kill_again_and_again(data: Path, copy: Path, crowd: Crowd, met: Counter[str]
             break
         asyncio.run(one_life(data, crowd, kills))
         assert crowd.watcher is not None
-        met.update(left_behind(data, copy, crowd.watcher.verifier, fsck=kills % 5 == 4))
+        met.update(left_behind(data, copy, crowd.watcher, fsck=kills % 5 == 4))
         met.update(["admitted, not acknowledged"] * any(s.ahead for s in crowd.senders))
     assert met.keys() >= MOMENTS, met

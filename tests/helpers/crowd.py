@@ -131,11 +131,13 @@ class Watcher:
         self.verifier = verifier
         self.roots: dict[int, bytes] = {}  # size -> root
         self.ended = ""  # why the last stream of checkpoints ended
-        self._newest = 0
+        self.on_new: Callable[[], None] | None = None  # called when a new one is seen
 
     def see(self, note: bytes) -> int:
         """A note was shown: it is signed, and the only one for its size."""
         checkpoint = open_checkpoint(note, self.verifier)
+        if self.on_new is not None and checkpoint.size not in self.roots:
+            self.on_new()
         before = self.roots.setdefault(checkpoint.size, checkpoint.root)
         assert before == checkpoint.root, f"two roots for {checkpoint.size} leaves"
         return checkpoint.size

@@ -32,7 +32,7 @@ AGENTS: list[Agent] = [
 ]
 HINTS = [AGENTS[3].public_key]
 FORGER_SEED = 99
-MAX_FORKS = 3
+MAX_FORKS = 2
 KINDS = (
     *("next",) * 6,
     "again",
