@@ -14,8 +14,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] in ("ledgerd", "receiptledger"):
             raise
-        sys.exit(
+        sys.stderr.write(
             f"ledgerd needs the package {error.name}, which the client alone does not install: "
-            "pip install 'receiptledger[daemon]'"
+            "pip install 'receiptledger[daemon]'\n"
         )
+        sys.exit(2)  # cannot start: a supervisor should not try again
     app()

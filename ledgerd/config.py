@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +29,8 @@ from receiptledger.core.note import NoteSigner
 __all__ = ["AgentKey", "ConfigError", "Settings", "load_settings"]
 
 ENV_PREFIX = "LEDGERD_"
+# Kubernetes puts these into every container beside a service named ledgerd; they are not for us.
+_FOREIGN_ENV = re.compile(r"LEDGERD_(SERVICE|PORT)(_.*)?", re.IGNORECASE)
 KIB, MIB = 1024, 1024 * 1024
 
 
@@ -176,6 +179,10 @@ class Settings(BaseSettings):
         description="Microseconds a thread may keep the interpreter when another waits; Python's own "
         "default of 5,000 makes verifying threads queue behind each other.",
     )
+    seal_wait_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=30.0,
+        description="Seconds a SEALED ack waits for its seal; beyond it the call fails, since seals do.",
+    )
     drain_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
         default=10.0,
         description="Seconds that streams have to finish after SIGTERM; what is durable is sealed anyway.",
@@ -261,7 +268,7 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     environment = {
         name.removeprefix(ENV_PREFIX).lower(): name
         for name in os.environ
-        if name.upper().startswith(ENV_PREFIX)
+        if name.upper().startswith(ENV_PREFIX) and not _FOREIGN_ENV.fullmatch(name)
     }
     _known(environment, "the environment")
     # A file value only fills what neither flag nor environment gives.

@@ -49,6 +49,8 @@ __all__ = ["Daemon", "StartError", "run"]
 
 GC_THRESHOLD = 100_000  # objects made and not dropped before the young are searched for cycles
 
+_MAX_RETRY_SECONDS = 5.0  # between two tries to seal while the store or the guard fails
+
 _log = structlog.get_logger(__name__)
 
 
@@ -115,6 +117,7 @@ class Daemon:
         except (GuardError, RecoveryError, LogKeyError, StoreError, OSError) as error:
             self._store.close()
             raise StartError(str(error)) from None
+        self.metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)
         self._writer.start()
         self._ticker = asyncio.create_task(self._seal_ticker())
         try:
@@ -170,6 +173,7 @@ class Daemon:
             limits=Limits(max_bytes=settings.max_receipt_bytes),
             max_batch_receipts=settings.max_batch_receipts,
             max_batches_in_flight=settings.max_batches_in_flight,
+            seal_wait_seconds=settings.seal_wait_seconds,
             verify_threads=settings.verify_threads,
         )
         reader = Reader(
@@ -220,13 +224,15 @@ class Daemon:
 
     async def _seal_ticker(self) -> None:
         """Ask for a seal every interval; the writer does nothing when nothing is unsealed."""
-        interval = self._settings.seal_interval_ms / 1_000
+        interval = wait = self._settings.seal_interval_ms / 1_000
         while True:
-            await asyncio.sleep(interval)
+            await asyncio.sleep(wait)
             try:
                 await self._ingest.seal()
+                wait = interval
             except ServiceError as error:
-                _log.error("seal failed, will be tried again", error=str(error))
+                wait = max(interval, min(2 * wait, _MAX_RETRY_SECONDS))
+                _log.error("seal failed, will be tried again", seconds=wait, error=str(error))
 
     def _publish(self, state: LogState) -> None:
         """A state may be seen; from the writer thread, or the loop's own during start."""
@@ -249,8 +255,12 @@ class Daemon:
     def _readiness(self) -> Readiness:
         state = self._board.state
         return {
-            "ready": self._ready and state is not None and not self.failed.done(),
+            "ready": self._ready
+            and state is not None
+            and self._writer.healthy
+            and not self.failed.done(),
             "draining": self._ingest.draining.is_set(),
+            "store_healthy": self._writer.healthy,
             "tree_size": 0 if state is None else state.size,
             "unsealed_receipts": self._sequencer.unsealed_receipts,
             "store_errors": int(self.metrics.value("ledger_store_errors_total") or 0),
@@ -270,7 +280,9 @@ def _open_store(settings: Settings) -> Store:
 def _log_key(settings: Settings, store: Store) -> NoteSigner:
     """The log's key; a new ledger gets a new one, an old one never does."""
     path = settings.log_key_file
-    if not path.exists() and store.log_state() is None:
+    # A guard without a key is of a log that went on elsewhere, or lost both: never a new one.
+    new = store.log_state() is None and not settings.guard_file.exists()
+    if new and not path.exists():
         return create_log_key(path, settings.origin)
     return load_log_key(path, settings.origin)
 

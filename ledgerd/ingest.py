@@ -92,6 +92,7 @@ class Ingest:
         limits: Limits,
         max_batch_receipts: int,
         max_batches_in_flight: int,
+        seal_wait_seconds: float,
         verify_threads: int,
     ) -> None:
         self._writer = writer
@@ -102,6 +103,7 @@ class Ingest:
         self._limits = limits
         self._max_batch = max_batch_receipts
         self._window = max_batches_in_flight
+        self._seal_wait = seal_wait_seconds
         self.draining = asyncio.Event()
         self._pool = ThreadPoolExecutor(
             max_workers=verify_threads or os.cpu_count() or 1, thread_name_prefix="verify"
@@ -265,9 +267,21 @@ class _Stream:
             self._ingest._metrics.ack_seconds.observe(time.perf_counter() - batch.read_at)
             state = None
             if batch.sealed:
-                state = await self._ingest._board.sealed(result.next_number - 1)
+                state = await self._sealed(result.next_number - 1)
             await self._write(BatchAnswer(batch.batch_id, result.answers, state))
             self._window.release()
+
+    async def _sealed(self, number: int) -> LogState:
+        seconds = self._ingest._seal_wait
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._ingest._board.sealed(number)
+        except TimeoutError:
+            raise ServiceError(
+                Reason.UNAVAILABLE,
+                f"the batch is durable, but was not sealed within {seconds:g} s; do not resend, ask "
+                "for its proof later",
+            ) from None
 
 
 def _retrieve(future: asyncio.Future[BatchResult]) -> None:

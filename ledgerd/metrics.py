@@ -63,6 +63,10 @@ class Metrics:
         GCCollector(registry=self._registry)
         build = Info("ledger_build", "Version of the daemon.", registry=self._registry)
         build.info({"version": receiptledger.__version__})
+        self.ready = self._gauge(
+            "ledger_ready",
+            "1 when receipts are accepted and the newest commit succeeded, as /readyz.",
+        )
         self._init_ingest()
         self._init_log()
         self._init_reads()
@@ -161,7 +165,8 @@ class Metrics:
         """Count the answers of one committed group."""
         accepted = duplicate = 0
         for answers in batches:
-            self.batch_receipts.observe(len(answers))
+            if answers:  # a barrier asks for a commit without receipts
+                self.batch_receipts.observe(len(answers))
             for answer in answers:
                 if answer.reason is not None:
                     self._refused.inc()

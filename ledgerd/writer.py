@@ -108,6 +108,11 @@ class Writer:
         self._doubt = False
         self._synced = False
 
+    @property
+    def healthy(self) -> bool:
+        """Whether the newest commit succeeded. Safe from any thread."""
+        return not self._doubt
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()

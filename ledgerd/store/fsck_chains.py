@@ -219,12 +219,12 @@ class ChainPass:
     def _forks(self, chain: bytes, last: int) -> None:
         try:
             forks = self._store.forks(chain)
+            problems = [_fork_problem(self._store, fork, last) for fork in forks]
         except StoreError as error:
             self._report.unreadable("forks", f"forks of {place(chain)}", error)
             return
         self._report.checked["forks"] += len(forks)
-        for fork in forks:
-            problem = _fork_problem(self._store, fork, last)
+        for fork, problem in zip(forks, problems, strict=True):
             if problem is not None:
                 where = f"fork at {place(chain, fork.position)}"
                 self._report.add(Damage.FORK, where, *problem)

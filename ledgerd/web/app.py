@@ -110,6 +110,7 @@ class _Pages:
     async def metrics(self, request: Request) -> Response:
         """Prometheus text format."""
         del request
+        self._metrics.ready.set(1 if self._readiness()["ready"] else 0)
         work = partial(self._metrics.expose, self._stats)
         body = await asyncio.get_running_loop().run_in_executor(self._pool, work)
         return Response(body, media_type=_METRICS_TYPE)

@@ -58,6 +58,6 @@ def test_verify_works(venv: Path) -> None:
 
 def test_ledgerd_says_what_to_install(venv: Path) -> None:
     done = run(venv / "venv/bin/ledgerd", "serve", cwd=venv)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "pip install 'receiptledger[daemon]'" in done.stderr
     assert "Traceback" not in done.stderr

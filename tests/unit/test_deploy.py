@@ -362,7 +362,7 @@ def test_runbook_links_lead_somewhere() -> None:
 
 def test_runbook_names_only_what_exists() -> None:
     """A renamed setting or metric must be renamed here too."""
-    readyz = {"tree_size", "unsealed_receipts", "store_errors"}
+    readyz = {"store_healthy", "tree_size", "unsealed_receipts", "store_errors"}
     known = {*Settings.model_fields, *exposed(), *readyz, *Reason, "log_key"}
     text = re.sub(r"(?ms)^```.*?^```$", "", RUNBOOK)
     labels = {label for _, found in exposed().values() for label in found}

@@ -51,7 +51,10 @@ def keygen(
         with public_file.open("x", encoding="ascii") as file:
             file.write(public_key + "\n")
     except OSError as error:
-        raise CliError(f"cannot write {public_file}: {error.strerror}") from None
+        raise CliError(
+            f"the key was made, but {public_file} cannot be written ({error.strerror}): put the public "
+            f"key there yourself, {public_key}"
+        ) from None
     output = Output(as_json)
     if as_json:
         output.document(

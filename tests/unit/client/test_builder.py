@@ -77,7 +77,7 @@ def test_chain_links_and_verifies() -> None:
         built = build(target)
         receipt = read(built.raw)
         verify_signature(receipt, SIGNER.public_key)
-        assert receipt.agent == "agent-1"
+        assert receipt.agent == target.agent_id == "agent-1"
         assert receipt.key_hint == SIGNER.public_key
         assert receipt.unsigned == () or all(u.startswith("signature") for u in receipt.unsigned)
         assert (built.position, built.sequence, receipt.sequence) == (position,) * 3

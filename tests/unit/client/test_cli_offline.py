@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.cli.app import app
+import typer
+from receiptledger.cli.app import _code, app
 from receiptledger.cli.output import printable
 from receiptledger.core.encoding import base64url_encode, digest_text
 from receiptledger.core.verdict import LIMITS_OF_PROOF
@@ -147,6 +148,24 @@ def test_printable() -> None:
     )
 
 
+def test_what_is_no_fault_of_the_user_is_not_hidden() -> None:
+    assert _code(RuntimeError("a bug")) is None
+    assert _code(typer.Abort()) == 130
+
+
+def test_help_instead_of_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
+    """How some versions of click say that a command was called without arguments."""
+
+    class NoArgsIsHelpError(typer.BadParameter):
+        def format_message(self) -> str:
+            return "Usage:\nall of it"
+
+    assert _code(NoArgsIsHelpError("")) == 2
+    assert capsys.readouterr().err == "Usage:\nall of it\n"
+    assert _code(typer.BadParameter("no")) == 2
+    assert capsys.readouterr().err.endswith("See `receiptledger --help`\n")
+
+
 # keygen
 
 
@@ -178,6 +197,11 @@ def test_keygen_never_overwrites_a_secret_key(tmp_path: Path) -> None:
     misused(cli("keygen", "-o", tmp_path / "k"), "never overwritten")
     assert not (tmp_path / "k.pub").exists()
     misused(cli("keygen", "-o", tmp_path / "missing" / "k"), "cannot create the key file")
+    (tmp_path / "j.pub").symlink_to(tmp_path / "missing" / "j.pub")
+    result = cli("keygen", "-o", tmp_path / "j")
+    misused(
+        result, "the key was made, but", base64url_encode(load_signer(tmp_path / "j").public_key)
+    )
 
 
 # verify

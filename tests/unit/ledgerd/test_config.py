@@ -65,6 +65,7 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
     "verify_threads": (0, 1, 256, (-1, 257)),
     "read_threads": (2, 1, 64, (0, 65)),
     "switch_interval_us": (500, 50, 100_000, (49, 100_001)),
+    "seal_wait_seconds": (30.0, 0.5, 600, (0, -1, 600.5, "nan")),
     "drain_seconds": (10.0, 0.5, 600, (0, -1, 600.5, "nan")),
     "keepalive_seconds": (30, 5, 3_600, (4, 3_601)),
     "reflection": (True, False, True, ("maybe", 2)),
@@ -202,6 +203,23 @@ def test_a_setting_in_the_environment_is_spelled_in_upper_case(
 ) -> None:
     monkeypatch.setenv("ledgerd_listen", "0.0.0.0:1")
     with pytest.raises(ConfigError, match="ledgerd_listen"):
+        load_settings()
+
+
+def test_what_kubernetes_sets_beside_a_service_named_ledgerd_is_not_for_us(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (
+        "SERVICE_HOST",
+        "SERVICE_PORT_GRPC",
+        "PORT",
+        "PORT_7070_TCP",
+        "PORT_7070_TCP_ADDR",
+    ):
+        monkeypatch.setenv(f"LEDGERD_{name}", "tcp://10.0.0.1:7070")
+    assert load_settings().listen == "127.0.0.1:7070"
+    monkeypatch.setenv("LEDGERD_PORTS", "1")
+    with pytest.raises(ConfigError, match="unknown setting 'ports'"):
         load_settings()
 
 

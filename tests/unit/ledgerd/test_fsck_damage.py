@@ -96,7 +96,7 @@ def test_a_change_of_any_record_is_found(sample: Sample, family: str) -> None:
             exempt = unseen(family, key, at) and new_key == key
             assert found or exempt, (family, key, at, new_key)
             tried += 1
-    assert tried >= 8 * len(original[family]) > 0 or family == TILES
+    assert tried > 3 * len(original[family]) > 0
 
 
 # Named damage.
@@ -197,6 +197,28 @@ def old_state(bench: Bench) -> None:
     bench.rows[DEFAULT][b"s"] = schema.encode_state(
         replace(bench.state(), size=9, note=bench.notes[9], root=b"\x00" * 32)
     )
+
+
+def leaves_out_of_order(bench: Bench) -> None:
+    """The two head leaves of a chain change places, and the log is grown anew."""
+    first = schema.decode_segment(*row(bench.rows, SEGMENTS, CARL.chain, 0)).leaf_index
+    last = schema.decode_segment(*row(bench.rows, SEGMENTS, CARL.chain, 3)).leaf_index
+    one, other = bench.leaf(first), bench.leaf(last)
+    bench.put_leaf(first, other)
+    bench.put_leaf(last, one)
+    bench.segment(CARL.chain, 0, leaf_index=last)
+    bench.segment(CARL.chain, 3, leaf_index=first)
+    bench.regrow()
+
+
+def head_behind_and_entry_unreadable(bench: Bench) -> None:
+    bench.head(BERT.chain, position=3)
+    bench.rows[INDEX][schema.encode_place(BERT.chain, 4)] = b"x"
+
+
+def fork_hash_unreadable(bench: Bench) -> None:
+    (key,) = (key for key in bench.rows[DEFAULT] if key[:1] == b"f")
+    bench.rows[HASHES][schema.receipt_key(key[41:])] = b"x"
 
 
 def swap_segments(bench: Bench) -> None:
@@ -596,6 +618,10 @@ DAMAGE: list[tuple[str, Callable[[Bench], None], Damage, str]] = [
         Damage.FORK,
         place(ANNA, 1),
     ),
+    ("head leaves out of order", leaves_out_of_order, Damage.JOIN, place(CARL, 3)),
+    ("head behind what is unreadable", head_behind_and_entry_unreadable, Damage.HEAD, "head of "),
+    ("fork's hash unreadable", fork_hash_unreadable, Damage.UNREADABLE, "forks of "),
+    ("state's note is none", lambda b: b.state(note=b"x"), Damage.STATE, "log state"),
     (
         "fork unreadable",
         lambda b: [
