@@ -58,9 +58,8 @@ def main() -> None:
         committed = sorted(path.name for path in TARGET.iterdir() if path.is_file())
         _, differ, missing = filecmp.cmpfiles(fresh / PACKAGE, TARGET, names, shallow=False)
         if differ or missing or names != committed:
-            sys.exit(
-                f"stale stubs: {sorted({*differ, *missing, *(set(names) ^ set(committed))})}; run `make proto`"
-            )
+            stale = {*differ, *missing, *(set(names) ^ set(committed))}
+            sys.exit(f"stale stubs: {sorted(stale)}; run `make proto`")
     print("stubs are fresh")
 
 

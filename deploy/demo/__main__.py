@@ -188,9 +188,10 @@ def _what_next(daemon: DemoDaemon, out: Path) -> None:
         ". .venv/bin/activate",
         f"export RECEIPTLEDGER_ADDRESS={daemon.grpc}",
         "receiptledger head booking-bot",
-        f"receiptledger prove --agent booking-bot --position 3 -o /tmp/b.json --log-key $(cat {out}/log.vkey)",
-        f"receiptledger verify /tmp/b.json --trust {out}/trust.toml",
-        f"receiptledger watch --log-key $(cat {out}/log.vkey) --count 1",
+        f"export RECEIPTLEDGER_LOG_KEY=$(cat {out}/log.vkey)",
+        "receiptledger prove --agent booking-bot --position 3 -o proof.json",
+        f"receiptledger verify proof.json --trust {out}/trust.toml",
+        "receiptledger watch --count 1",
         f"curl http://{daemon.http}/checkpoint http://{daemon.http}/metrics",
         f"kill {daemon.pid}    # drains and stops it",
     )

@@ -109,7 +109,8 @@ class _MetricsInterceptor(grpc.aio.ServerInterceptor):
         details: grpc.HandlerCallDetails,
     ) -> Any:
         handler = await continuation(details)
-        _, service, method = details.method.split("/", 2)
+        _, _, path = details.method.partition("/")
+        service, _, method = path.partition("/")
         if handler is None or service not in self._services:
             return handler
         if handler.request_streaming:

@@ -89,7 +89,7 @@ class _Pages:
 
     async def tile(self, request: Request) -> Response:
         """Hashes of one tile, full or partial."""
-        path = "tile/" + request.path_params["path"]
+        path = _path(request)
 
         def work() -> bytes:
             tile, width = parse_tile_path(path)
@@ -99,7 +99,7 @@ class _Pages:
 
     async def entries(self, request: Request) -> Response:
         """Leaves of one entry bundle, full or partial."""
-        path = "tile/entries/" + request.path_params["path"]
+        path = _path(request)
 
         def work() -> bytes:
             index, width = parse_entries_path(path)
@@ -139,3 +139,9 @@ class _Pages:
         finally:
             self._metrics.proof_requests.labels(kind, result).inc()
             self._metrics.proof_seconds.labels(kind).observe(time.perf_counter() - started)
+
+
+def _path(request: Request) -> str:
+    """The whole path without its first slash; a route's own parameter loses a final newline."""
+    path: str = request.scope["path"]
+    return path.removeprefix("/")

@@ -53,6 +53,8 @@ def test_every_profile_is_documented() -> None:
 
 def test_every_reason_is_documented_and_on_the_wire() -> None:
     section = FORMATS.partition("## 7. Reasons")[2]
-    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [reason.value for reason in Reason]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [
+        reason.value for reason in Reason
+    ]
     wire = {name.removeprefix("REASON_") for name, _ in types_pb2.Reason.items()}
     assert wire - {"UNSPECIFIED"} == {reason.name for reason in Reason}

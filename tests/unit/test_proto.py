@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ DECLARATION = re.compile(
 def test_every_declaration_has_a_comment(path: Path) -> None:
     lines = path.read_text("utf-8").splitlines()
     found = 0
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         if DECLARATION.match(line):
             found += 1
             assert before.strip().startswith("//"), (

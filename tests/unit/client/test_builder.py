@@ -97,7 +97,7 @@ def test_resumes_from_a_head() -> None:
 
 def test_position_and_sequence_may_differ() -> None:
     built = build(builder(Head(5, bytes(32), 105)))
-    assert (built.position, built.sequence) == (6, 106)
+    assert (built.position, built.sequence, read(built.raw).sequence) == (6, 106, 106)
 
 
 def test_a_chain_of_another_format_is_refused() -> None:

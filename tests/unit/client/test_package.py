@@ -21,6 +21,12 @@ def test_other_names_are_not() -> None:
         receiptledger.nonsense  # noqa: B018
 
 
+def test_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "receiptledger", "--version"]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (out.returncode, out.stdout) == (0, receiptledger.__version__ + "\n")
+
+
 def test_importing_loads_nothing_heavy() -> None:
     code = (
         "import sys, receiptledger; receiptledger.verify_bundle; receiptledger.load_trust\n"

@@ -1,0 +1,5 @@
+"""`python -m receiptledger`: the command."""
+
+from receiptledger.cli import main
+
+main()
