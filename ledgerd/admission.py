@@ -13,19 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from ledgerd.store.interface import Admitted, Changes, Entry, ForkRecord, KeyRecord, Mark
+from ledgerd.verification import Refused, Verified
 from receiptledger.core.chain import Head, Outcome, decide
 from receiptledger.core.errors import Reason
 from receiptledger.core.merkle import hash_leaf
 
-from ledgerd.store.interface import Admitted, Changes, Entry, ForkRecord, KeyRecord, Mark
-from ledgerd.verification import Refused, Verified
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from receiptledger.core.receipt import Receipt
-
     from ledgerd.keyring import Keyring
+    from receiptledger.core.receipt import Receipt
 
 __all__ = ["Admission", "Answer", "Plan"]
 
@@ -75,6 +73,7 @@ class _Chain:
     keys: list[KeyRecord] | None = None  # read only when a key is seen that is not known to be good
     good_key: bytes | None = None
     added: list[Admitted] = field(default_factory=list)
+    places: dict[bytes, int] = field(default_factory=dict)  # content or link hash -> added position
     forks: list[ForkRecord] | None = None
 
 
@@ -95,10 +94,11 @@ class _History:
         return entry.content_hash, entry.receipt_hash
 
     def position_of(self, digest: bytes) -> int | None:
-        for item in self._state.added:
-            if digest in (item.entry.content_hash, item.entry.link_hash):
-                return item.position
-        return self._store.position_of(self._state.chain, digest)
+        # By hash, not by a walk: a group may resend as many receipts of one chain as it adds.
+        position = self._state.places.get(digest)
+        if position is None:
+            position = self._store.position_of(self._state.chain, digest)
+        return position
 
 
 class Admission:
@@ -266,6 +266,7 @@ class _Group:
         self.number += 1
         self._admitted.append(admitted)
         state.added.append(admitted)
+        state.places[receipt.content_hash] = state.places[receipt.link_hash] = position
         state.head = Head(position, receipt.link_hash, receipt.sequence)
 
     def _keep_fork(self, state: _Chain, receipt: Receipt, position: int) -> None:

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
-from receiptledger.core.errors import Reason, ServiceError
-from receiptledger.core.note import NoteSigner
 
 from ledgerd.guard import GuardError
 from ledgerd.sequencer import RecoveryError
 from ledgerd.store.interface import StoreError
 from ledgerd.store.memory import Fault, MemoryStore
 from ledgerd.writer import BatchResult
+from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
+from receiptledger.core.errors import Reason, ServiceError
+from receiptledger.core.note import NoteSigner
 from tests.helpers.agents import Agent
 from tests.helpers.sync_ledger import SIGNER, MemoryGuard, Promises, SyncLedger
 

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from nacl.bindings import crypto_sign, crypto_sign_seed_keypair
+
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.encoding import base64url_encode
 from receiptledger.core.profile import Profiles

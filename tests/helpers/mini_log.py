@@ -17,7 +17,6 @@ from receiptledger.core.merkle import (
 from receiptledger.core.note import NoteSigner
 from receiptledger.core.segment import segment_root
 from receiptledger.core.verify import Trust
-
 from tests.helpers.agents import Agent, read
 
 if TYPE_CHECKING:

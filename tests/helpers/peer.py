@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import duration_pb2  # noqa: F401 - RetryInfo needs it in the pool
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
+
 from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
 from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc, types_pb2
 

@@ -10,14 +10,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from receiptledger.core.canonical import DEFAULT_LIMITS, parse
-from receiptledger.core.checkpoint import open_checkpoint
-from receiptledger.core.errors import ServiceError
-from receiptledger.core.merkle import hash_leaf, root_hash
-from receiptledger.core.note import NoteSigner
-from receiptledger.core.profile import Profiles
-from receiptledger.core.verify import Trust, verify_bundle
-
 from ledgerd.admission import Admission
 from ledgerd.keyring import Keyring
 from ledgerd.metrics import Metrics
@@ -27,6 +19,13 @@ from ledgerd.store.fsck import GuardState, check
 from ledgerd.store.memory import MemoryStore
 from ledgerd.verification import verify_batch
 from ledgerd.writer import BatchJob, BatchResult, SealJob, Writer
+from receiptledger.core.canonical import DEFAULT_LIMITS, parse
+from receiptledger.core.checkpoint import open_checkpoint
+from receiptledger.core.errors import ServiceError
+from receiptledger.core.merkle import hash_leaf, root_hash
+from receiptledger.core.note import NoteSigner
+from receiptledger.core.profile import Profiles
+from receiptledger.core.verify import Trust, verify_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from receiptledger.core.chain import Decision, Head, Outcome, decide
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from receiptledger.core.canonical import canonicalize
-from receiptledger.core.errors import Reason, ServiceError
 
 from ledgerd.store.memory import Fault
+from receiptledger.core.canonical import canonicalize
+from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.agents import Agent, FarleyAgent, link, respelled
 from tests.helpers.sync_ledger import SyncLedger
 

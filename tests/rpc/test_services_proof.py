@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.merkle import verify_consistency
 from receiptledger.core.verify import Trust, verify_bundle
 from receiptledger.v1 import proof_pb2, types_pb2
-
 from tests.helpers.agents import Agent, FarleyAgent
 from tests.helpers.daemons import log_key, open_daemon
 from tests.helpers.peer import Peer, failure, open_peer, run, to_bundle

@@ -10,11 +10,11 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+
+from ledgerd.daemon import Daemon, StartError
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.merkle import hash_leaf, root_hash
 from receiptledger.core.tile import TileId, decode_entries, entries_path, tile_path, tile_width
-
-from ledgerd.daemon import Daemon, StartError
 from tests.helpers.agents import Agent
 from tests.helpers.daemons import log_key, open_daemon, settings_for
 from tests.helpers.peer import open_peer, run

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from receiptledger.core.bundle import (
     BUNDLE_TYPE,
     MAX_BUNDLE_BYTES,
@@ -19,7 +20,6 @@ from receiptledger.core.bundle import (
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.encoding import SAFE_INTEGER
 from receiptledger.core.errors import EvidenceError, Reason
-
 from tests.helpers.cases import named
 
 H = [bytes([number]) * 32 for number in range(70)]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import pytest
+
 from receiptledger.core.chain import Decision, Head, Outcome, decide
 from receiptledger.core.errors import Reason, ReceiptError
-
 from tests.helpers.agents import Agent, FarleyAgent, digest, link, read, respelled
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from receiptledger.core.encoding import (
     SAFE_INTEGER,
     base64url_decode,
@@ -15,7 +16,6 @@ from receiptledger.core.encoding import (
     digest_text,
     parse_digest,
 )
-
 from tests.helpers.cases import named
 
 DIGEST = bytes(range(224, 256))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.encoding import SAFE_INTEGER
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.leaf import KEY_MODES, MAX_LEAF_BYTES, HeadLeaf, KeyLeaf, parse_leaf
-
 from tests.helpers.cases import named
 
 CHAIN, PREV, LINK, ROOT = (bytes([number]) * 32 for number in (1, 2, 3, 4))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.segment import (
     SEGMENT_MAX,
@@ -16,7 +17,6 @@ from receiptledger.core.segment import (
     segment_root,
     verify_member,
 )
-
 from tests.helpers import rfc6962
 from tests.helpers.cases import named
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from receiptledger.core.errors import Reason
 from receiptledger.core.verdict import LIMITS_OF_PROOF, Check, ExitCode, Status, Verdict
 

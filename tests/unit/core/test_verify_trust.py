@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core.bundle import Bundle, Consistency
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
@@ -23,7 +24,6 @@ from receiptledger.core.receipt import chain_key
 from receiptledger.core.segment import segment_root
 from receiptledger.core.verdict import Check, Status, Verdict
 from receiptledger.core.verify import POLICIES, Trust, verify_bundle
-
 from tests.helpers.agents import Agent, link
 from tests.helpers.cases import named
 from tests.helpers.mini_log import AGENT, OTHER, RAWS, MiniLog, Sealed, World

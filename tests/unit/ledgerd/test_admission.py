@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from ledgerd.store.interface import KeyRecord, Mark
 from receiptledger.core.chain import Head
 from receiptledger.core.errors import Reason
-
-from ledgerd.store.interface import KeyRecord, Mark
 from tests.helpers.agents import Agent, FarleyAgent, link, read, respelled
 from tests.helpers.sync_ledger import NOW, SyncLedger
 

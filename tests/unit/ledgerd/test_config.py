@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from receiptledger.core.canonical import DEFAULT_LIMITS
-from receiptledger.core.encoding import base64url_encode
 
 from ledgerd.config import ConfigError, Settings, load_settings
+from receiptledger.core.canonical import DEFAULT_LIMITS
+from receiptledger.core.encoding import base64url_encode
 from tests.helpers.cases import named
 
 KEY = base64url_encode(bytes(range(32)))

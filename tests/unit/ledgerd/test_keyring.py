@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from receiptledger.core.errors import Reason, ReceiptError
 
 from ledgerd.keyring import Keyring
+from receiptledger.core.errors import Reason, ReceiptError
 from tests.helpers.agents import Agent, FarleyAgent, read
 
 AGENT, FARLEY = Agent(), FarleyAgent("issuer-1", 2)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
-from receiptledger.core.canonical import canonicalize
 
 from ledgerd.logs import configure_logs
 from ledgerd.store.memory import Fault
+from receiptledger.core.canonical import canonicalize
 from tests.helpers.agents import Agent, FarleyAgent, link
 from tests.helpers.sync_ledger import SyncLedger
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 import grpc
-import receiptledger
-from receiptledger.core.errors import Reason, ServiceError
-from receiptledger.v1 import ingest_pb2, proof_pb2
 
+import receiptledger
 from ledgerd.admission import Answer
 from ledgerd.metrics import PROOF_KINDS, RECEIPT_REASONS, Metrics
 from ledgerd.rpc.status import CODES
 from ledgerd.store.interface import StoreStats
 from ledgerd.store.memory import Fault
+from receiptledger.core.errors import Reason, ServiceError
+from receiptledger.v1 import ingest_pb2, proof_pb2
 from tests.helpers.agents import Agent, FarleyAgent, link
 from tests.helpers.sync_ledger import SyncLedger
 

@@ -6,13 +6,13 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
+
+from ledgerd.reader import Reader
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.merkle import hash_leaf, root_hash, verify_consistency
 from receiptledger.core.tile import TileId, decode_entries, tile_width
 from receiptledger.core.verify import Trust, verify_bundle
-
-from ledgerd.reader import Reader
 from tests.helpers.agents import Agent
 from tests.helpers.cases import named
 from tests.helpers.sync_ledger import NOW, SIGNER, SyncLedger

@@ -7,12 +7,12 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
-from receiptledger.core.merkle import hash_leaf
-from receiptledger.core.tile import Frontier
 
 from ledgerd.seal import Unsealed, UnsealedChain, plan_seal
 from ledgerd.store.interface import Admitted, Changes, Entry, KeyRecord, Mark, Segment
+from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
+from receiptledger.core.merkle import hash_leaf
+from receiptledger.core.tile import Frontier
 from tests.helpers import rfc6962
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from ledgerd.sequencer import RecoveryError, Sequencer
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
 from receiptledger.core.merkle import EMPTY_ROOT, hash_leaf, root_hash
 from receiptledger.core.note import NoteSigner
 from receiptledger.core.tile import TileId
-
-from ledgerd.sequencer import RecoveryError, Sequencer
 from tests.helpers.agents import Agent
 from tests.helpers.sync_ledger import NOW, SIGNER, MemoryGuard, SyncLedger
 

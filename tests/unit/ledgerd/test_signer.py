@@ -8,9 +8,9 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.note import NoteSigner, open_note, sign_note
 
 from ledgerd.signer import LogKeyError, create_log_key, load_log_key
+from receiptledger.core.note import NoteSigner, open_note, sign_note
 from tests.helpers.cases import named
 
 if TYPE_CHECKING:

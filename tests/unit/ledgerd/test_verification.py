@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.canonical import Limits, canonicalize
-from receiptledger.core.errors import Reason
-from receiptledger.core.profile import Profiles
 
 from ledgerd.keyring import Keyring
 from ledgerd.verification import Refused, Verified, verify_batch
+from receiptledger.core.canonical import Limits, canonicalize
+from receiptledger.core.errors import Reason
+from receiptledger.core.profile import Profiles
 from tests.helpers.agents import Agent, FarleyAgent, respelled
 from tests.helpers.cases import named
 

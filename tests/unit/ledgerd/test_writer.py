@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.errors import Reason, ServiceError
 
 from ledgerd.sequencer import RecoveryError
 from ledgerd.store.interface import LogState, StoreError
 from ledgerd.store.memory import Fault
 from ledgerd.writer import BatchJob, BatchResult, SealJob
+from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.agents import Agent
 from tests.helpers.sync_ledger import SyncLedger
 
