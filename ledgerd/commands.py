@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from receiptledger import __version__
 
 from ledgerd.config import ConfigError, Settings, load_settings
 from ledgerd.daemon import StartError, run
@@ -15,6 +14,7 @@ from ledgerd.logs import configure_logs
 from ledgerd.maintenance import MaintenanceError
 from ledgerd.maintenance import fsck as check_folder
 from ledgerd.signer import LogKeyError, create_log_key
+from receiptledger import __version__
 
 __all__ = ["app"]
 

@@ -21,6 +21,7 @@ from pydantic_settings import (
     SettingsConfigDict,
     SettingsError,
 )
+
 from receiptledger.core.canonical import DEFAULT_LIMITS
 from receiptledger.core.encoding import base64url_decode
 from receiptledger.core.errors import LedgerError

@@ -16,9 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import structlog
-from receiptledger.core.canonical import Limits
-from receiptledger.core.errors import ServiceError
-from receiptledger.core.profile import Profiles
 
 from ledgerd.admission import Admission
 from ledgerd.board import Board
@@ -36,14 +33,16 @@ from ledgerd.store.rocks import RocksStore
 from ledgerd.web.app import Readiness, create_app
 from ledgerd.web.server import WebServer
 from ledgerd.writer import Writer
+from receiptledger.core.canonical import Limits
+from receiptledger.core.errors import ServiceError
+from receiptledger.core.profile import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from receiptledger.core.note import NoteSigner
-
     from ledgerd.config import Settings
     from ledgerd.store.interface import LogState
+    from receiptledger.core.note import NoteSigner
 
 __all__ = ["Daemon", "StartError", "run"]
 
@@ -205,7 +204,8 @@ class Daemon:
             await self._rpc.enter_drain()
         self._ingest.draining.set()
         if self.grpc_address:
-            await self._rpc.stop(settings.drain_seconds)
+            # Without a writer no stream gets its answers: waiting for them would be for nothing.
+            await self._rpc.stop(0 if self.failed.done() else settings.drain_seconds)
         self._ticker.cancel()
         if not self.failed.done():
             try:

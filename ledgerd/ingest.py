@@ -19,16 +19,12 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from receiptledger.core.errors import LedgerError, Reason, ReceiptError, ServiceError
-
 from ledgerd.verification import Refused, Verified, verify_batch
 from ledgerd.writer import BatchJob, BatchResult, SealJob
+from receiptledger.core.errors import LedgerError, Reason, ReceiptError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-
-    from receiptledger.core.canonical import Limits
-    from receiptledger.core.profile import Profiles
 
     from ledgerd.admission import Answer
     from ledgerd.board import Board
@@ -36,6 +32,8 @@ if TYPE_CHECKING:
     from ledgerd.metrics import Metrics
     from ledgerd.store.interface import LogState
     from ledgerd.writer import Job
+    from receiptledger.core.canonical import Limits
+    from receiptledger.core.profile import Profiles
 
 __all__ = ["MAX_KEY_HINTS", "Batch", "BatchAnswer", "Ingest"]
 

@@ -11,9 +11,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from receiptledger.core.encoding import digest_text
-from receiptledger.core.errors import LedgerError
-from receiptledger.core.note import NoteSigner, VerifierKey
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -21,6 +18,9 @@ from ledgerd.guard import FileGuard
 from ledgerd.store.fsck import GuardState, Report, check
 from ledgerd.store.interface import StoreError
 from ledgerd.store.rocks import RocksStore
+from receiptledger.core.encoding import digest_text
+from receiptledger.core.errors import LedgerError
+from receiptledger.core.note import NoteSigner, VerifierKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import receiptledger
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -21,6 +20,8 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+
+import receiptledger
 from receiptledger.core.errors import Reason
 
 if TYPE_CHECKING:

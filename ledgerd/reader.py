@@ -7,25 +7,29 @@ size cannot change while it is read. Methods block on the store; the shells run 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import structlog
+
+from ledgerd.store.interface import StoreError
+from ledgerd.subtree_cache import SubtreeCache
 from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.merkle import plan_consistency, plan_inclusion
 from receiptledger.core.tile import TILE_WIDTH, TileId, encode_entries, tile_width
 
-from ledgerd.subtree_cache import SubtreeCache
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ledgerd.store.interface import Entry, KeyRecord, LogState, Segment, Stored
     from receiptledger.core.chain import Head
     from receiptledger.core.merkle import Node
     from receiptledger.core.subtrees import Subtrees
 
-    from ledgerd.store.interface import Entry, KeyRecord, LogState, Segment, Stored
+__all__ = ["Place", "Reader", "readable"]
 
-__all__ = ["Place", "Reader"]
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 
 class _ReadStore(Protocol):
@@ -251,3 +255,18 @@ class Reader:
 
 def _missing(message: str) -> ServiceError:
     return ServiceError(Reason.NOT_FOUND, message)
+
+
+def readable(work: Callable[[], T]) -> T:
+    """Run a read for an outside caller; blocks on the store.
+
+    Raises:
+        ServiceError: what `work` raises, and UNAVAILABLE when the store cannot be read.
+    """
+    try:
+        return work()
+    except StoreError as error:
+        _log.error("read failed", error=str(error))
+        raise ServiceError(
+            Reason.UNAVAILABLE, "the store cannot be read; the daemon's log says why"
+        ) from error

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ledgerd.store.interface import Changes, Entry, KeyRecord, Mark, Segment
 from receiptledger.core.leaf import HeadLeaf, KeyLeaf
 from receiptledger.core.merkle import hash_leaf
 from receiptledger.core.segment import runs, segment_root
-
-from ledgerd.store.interface import Changes, Entry, KeyRecord, Mark, Segment
 
 if TYPE_CHECKING:
     from receiptledger.core.tile import Frontier, TileId

@@ -16,11 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from receiptledger.core.checkpoint import Checkpoint, open_checkpoint, sign_checkpoint
-from receiptledger.core.errors import LedgerError
-from receiptledger.core.merkle import hash_leaf
-from receiptledger.core.tile import TILE_WIDTH, Frontier, TileId, tile_width
-
 from ledgerd.guard import Guard, GuardError
 from ledgerd.seal import SealPlan, Unsealed, UnsealedChain, plan_seal
 from ledgerd.store.interface import (
@@ -34,6 +29,10 @@ from ledgerd.store.interface import (
     Segment,
     StoreError,
 )
+from receiptledger.core.checkpoint import Checkpoint, open_checkpoint, sign_checkpoint
+from receiptledger.core.errors import LedgerError
+from receiptledger.core.merkle import hash_leaf
+from receiptledger.core.tile import TILE_WIDTH, Frontier, TileId, tile_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

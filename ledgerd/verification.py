@@ -16,10 +16,9 @@ from receiptledger.core.receipt import Receipt, authenticate, readings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ledgerd.keyring import Keyring
     from receiptledger.core.canonical import Limits
     from receiptledger.core.profile import Profiles
-
-    from ledgerd.keyring import Keyring
 
 __all__ = ["Refused", "Verified", "verify_batch"]
 

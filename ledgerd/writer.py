@@ -6,7 +6,8 @@ that makes it true has returned. A duplicate's answer needs that too: it says th
 
 When a commit fails its outcome is unknown. Every answer of that group becomes UNAVAILABLE, what is
 remembered of the store is dropped, and the next step first believes the store again. Contradictions
-between store, guard and key are fatal: the process stops rather than half-work.
+between store, guard and key are fatal, and so is a failed sync, after which no commit can be believed:
+the process stops rather than half-work.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import structlog
-from receiptledger.core.errors import Reason, ServiceError
 
-from ledgerd.store.interface import Changes, LogState, StoreError
+from ledgerd.store.interface import Changes, LogState, StoreError, StoreFailedError
+from receiptledger.core.errors import Reason, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,6 +108,7 @@ class Writer:
         # True while something may be in the store that no successful commit vouches for.
         self._doubt = False
         self._synced = False
+        self._failed: BaseException | None = None  # why this process must stop
 
     @property
     def healthy(self) -> bool:
@@ -135,7 +137,9 @@ class Writer:
             try:
                 carry = self._take(job)
             except BaseException as error:
-                self._on_fatal(error)
+                self._failed = error
+            if self._failed is not None:
+                self._on_fatal(self._failed)
                 return
 
     def _take(self, job: Job) -> Job | None:
@@ -216,6 +220,8 @@ class Writer:
     def _fail(self, callbacks: Sequence[Callable[[ServiceError], None]], error: Exception) -> None:
         """The outcome of a commit is unknown: say so, and doubt everything remembered."""
         self._doubt, self._synced = True, False
+        if isinstance(error, StoreFailedError):
+            self._failed = error  # every later commit would fail: let a restart read the disk back
         self._metrics.store_errors.inc()
         _log.error("commit failed, outcome unknown", error=str(error))
         answer = ServiceError(

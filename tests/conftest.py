@@ -25,7 +25,9 @@ def pytest_report_header() -> list[str]:
     """Say loudly, at the top of every run, when foreign vectors are missing."""
     if VECTORS.is_dir():
         return ["foreign vectors: present"]
-    return ["foreign vectors: MISSING, their tests are skipped (the project's own vectors still run)"]
+    return [
+        "foreign vectors: MISSING, their tests are skipped (the project's own vectors still run)"
+    ]
 
 
 @pytest.fixture(scope="session")

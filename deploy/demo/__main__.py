@@ -22,15 +22,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from receiptledger import AsyncAuditor, submit_receipts
-from receiptledger.core.note import VerifierKey
-from receiptledger.core.verify import Trust
-from receiptledger.trust import format_trust
 from rich.console import Console
 from rich.table import Table
 
 from deploy.demo.agents import AGENTS, Acks, fork_of, gap_after, send
 from deploy.demo.daemon import DemoDaemon
+from receiptledger import AsyncAuditor, submit_receipts
+from receiptledger.core.note import VerifierKey
+from receiptledger.core.verify import Trust
+from receiptledger.trust import format_trust
 
 if TYPE_CHECKING:
     from receiptledger.wire import Answer

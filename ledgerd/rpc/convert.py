@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ledgerd.ingest import Batch
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.fields import MAX_NAME_BYTES
 from receiptledger.core.receipt import chain_key
 from receiptledger.v1 import ingest_pb2, proof_pb2, types_pb2
 
-from ledgerd.ingest import Batch
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from receiptledger.core.bundle import Bundle, LeafProof, Member
-    from receiptledger.core.chain import Head
 
     from ledgerd.admission import Answer
     from ledgerd.ingest import BatchAnswer
     from ledgerd.reader import Place
+    from receiptledger.core.bundle import Bundle, LeafProof, Member
+    from receiptledger.core.chain import Head
 
 __all__ = [
     "answer_out",

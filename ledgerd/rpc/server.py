@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+
 from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
 
 if TYPE_CHECKING:

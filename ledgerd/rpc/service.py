@@ -9,11 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import grpc
-from receiptledger.core.errors import LedgerError, Reason, ServiceError
-from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
 
+from ledgerd.reader import readable
 from ledgerd.rpc import convert
 from ledgerd.rpc.status import to_status
+from receiptledger.core.errors import LedgerError, Reason, ServiceError
+from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -83,7 +84,8 @@ class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
             response = convert.answer_out(batch, _no_index)
         else:
             work = partial(convert.answer_out, batch, self._reader.leaf_index)
-            response = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            loop = asyncio.get_running_loop()
+            response = await loop.run_in_executor(self._pool, readable, work)
         await context.write(response)
 
     async def GetChainHead(  # noqa: N802
@@ -94,9 +96,9 @@ class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
         """See proto."""
         async with _aborting(context):
             chain = convert.chain_in(request.chain)
-            head = await asyncio.get_running_loop().run_in_executor(
-                self._pool, self._reader.head, chain
-            )
+            loop = asyncio.get_running_loop()
+            work = partial(self._reader.head, chain)
+            head = await loop.run_in_executor(self._pool, readable, work)
             # A client takes this head for acknowledged and resends nothing below it.
             await self._ingest.barrier()
         return ingest_pb2.GetChainHeadResponse(head=convert.head_out(head))
@@ -229,7 +231,8 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
         """Run a blocking read in a read thread, counted and timed."""
         started, result = time.perf_counter(), "error"
         try:
-            value = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            loop = asyncio.get_running_loop()
+            value = await loop.run_in_executor(self._pool, readable, work)
             result = "ok"
             return value
         except LedgerError as error:

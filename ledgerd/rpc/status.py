@@ -8,6 +8,7 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
+
 from receiptledger.core.errors import LedgerError, Reason
 
 if TYPE_CHECKING:

@@ -17,21 +17,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from receiptledger.core.errors import EvidenceError, Reason
-from receiptledger.core.note import parse_signature, split_note
-from receiptledger.core.profile import Profiles
-
 from ledgerd.store.fsck_chains import ChainPass
 from ledgerd.store.fsck_log import LogPass, count_tiles
 from ledgerd.store.fsck_report import Damage, GuardState, Problem, Report
 from ledgerd.store.interface import Counts, StoreError
+from receiptledger.core.errors import EvidenceError, Reason
+from receiptledger.core.note import parse_signature, split_note
+from receiptledger.core.profile import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from receiptledger.core.note import VerifierKey
-
     from ledgerd.store.interface import LogState, Store
+    from receiptledger.core.note import VerifierKey
 
 __all__ = ["Damage", "GuardState", "Problem", "Report", "check"]
 

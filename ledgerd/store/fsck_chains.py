@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Executor, Future
 
-    from receiptledger.core.profile import Profiles
-
     from ledgerd.store.interface import Entry, ForkRecord, Head, LogState, Mark, Store
+    from receiptledger.core.profile import Profiles
 
 __all__ = ["ChainPass"]
 

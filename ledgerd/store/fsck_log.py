@@ -12,6 +12,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from ledgerd.store.fsck_report import Damage, GuardState, Report, place
+from ledgerd.store.interface import Segment, StoreError
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.encoding import digest_text
 from receiptledger.core.errors import EvidenceError
@@ -19,16 +21,12 @@ from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
 from receiptledger.core.merkle import HASH_SIZE, hash_leaf
 from receiptledger.core.tile import TILE_WIDTH, Frontier, TileId, tile_path
 
-from ledgerd.store.fsck_report import Damage, GuardState, Report, place
-from ledgerd.store.interface import Segment, StoreError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ledgerd.store.interface import LogState, Store
     from receiptledger.core.leaf import Leaf
     from receiptledger.core.note import VerifierKey
-
-    from ledgerd.store.interface import LogState, Store
 
 __all__ = ["LogPass"]
 

@@ -9,20 +9,18 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from ledgerd.store.fsck_report import Damage
 from receiptledger.core.canonical import Limits
 from receiptledger.core.errors import ReceiptError
 from receiptledger.core.merkle import hash_leaf
 from receiptledger.core.receipt import Receipt, readings, verify_signature
 
-from ledgerd.store.fsck_report import Damage
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ledgerd.store.interface import Entry
     from receiptledger.core.chain import Head
     from receiptledger.core.profile import Profiles
-
-    from ledgerd.store.interface import Entry
 
 __all__ = ["Facts", "Item", "check_receipts"]
 

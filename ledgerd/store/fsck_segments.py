@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ledgerd.store.fsck_report import Damage, Report, place
+from ledgerd.store.interface import StoreError
 from receiptledger.core.errors import EvidenceError
 from receiptledger.core.leaf import HeadLeaf, KeyLeaf, Leaf, parse_leaf
 from receiptledger.core.merkle import MAX_SIZE
 from receiptledger.core.segment import SEGMENT_MAX, segment_root
-
-from ledgerd.store.fsck_report import Damage, Report, place
-from ledgerd.store.interface import StoreError
 
 if TYPE_CHECKING:
     from ledgerd.store.interface import Entry, KeyRecord, LogState, Segment, Store

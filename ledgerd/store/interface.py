@@ -38,6 +38,7 @@ __all__ = [
     "Segment",
     "Store",
     "StoreError",
+    "StoreFailedError",
     "StoreInUseError",
     "StoreStats",
     "Stored",
@@ -46,6 +47,10 @@ __all__ = [
 
 class StoreError(Exception):
     """A read or write failed. After a failed commit the outcome is unknown."""
+
+
+class StoreFailedError(StoreError):
+    """A sync failed: nobody knows what the disk kept, and no commit succeeds before a reopen."""
 
 
 class StoreInUseError(StoreError):

@@ -11,8 +11,6 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from receiptledger.core.tile import Frontier, tile_width
-
 from ledgerd.store.interface import (
     Admitted,
     Entry,
@@ -25,13 +23,13 @@ from ledgerd.store.interface import (
     Stored,
 )
 from ledgerd.store.schema import key_order
+from receiptledger.core.tile import Frontier, tile_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from receiptledger.core.tile import TileId
-
     from ledgerd.store.interface import Changes, Sealed
+    from receiptledger.core.tile import TileId
 
 __all__ = ["Tables", "Undo", "apply"]
 

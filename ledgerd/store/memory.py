@@ -13,13 +13,11 @@ from dataclasses import replace
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING
 
-from ledgerd.store.interface import Counts, StoreError, StoreStats
+from ledgerd.store.interface import Counts, StoreError, StoreFailedError, StoreStats
 from ledgerd.store.invariants import Tables, Undo, apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from receiptledger.core.tile import TileId
 
     from ledgerd.store.interface import (
         Changes,
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
         Segment,
         Stored,
     )
+    from receiptledger.core.tile import TileId
 
 __all__ = ["Fault", "MemoryStore"]
 
@@ -108,12 +107,14 @@ class MemoryStore:
             fault = self.before_commit(self.commits, changes) or fault
         with self._open() as tables:
             if self._failed:
-                raise StoreError("must be opened again: an earlier flush failed")
+                raise StoreFailedError("must be opened again: an earlier flush failed")
             log = apply(tables, changes)
             if fault is Fault.LOST:
                 tables.undo(log)
             elif fault is Fault.UNSYNCED:
                 self._unsynced, self._failed = log, True
+        if fault is Fault.UNSYNCED:
+            raise StoreFailedError(f"must be opened again: flush {self.commits} failed on request")
         if fault is not None:
             raise StoreError(f"commit {self.commits} failed on request ({fault})")
 

@@ -48,7 +48,7 @@ from ledgerd.store.families import (
     TILES,
 )
 from ledgerd.store.folder import DATABASE_NAME, LOCK_NAME, FolderLock, in_use, is_new, list_names
-from ledgerd.store.interface import StoreError, StoreStats
+from ledgerd.store.interface import StoreError, StoreFailedError, StoreStats
 from ledgerd.store.rows import RowReader
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class RocksStore(RowReader):
         """
         with self._writing:
             if self._failure is not None:
-                raise StoreError(f"{self._path} must be opened again: {self._failure}")
+                raise StoreFailedError(f"{self._path} must be opened again: {self._failure}")
             if self._database is None:
                 raise StoreError(f"{self._path} is closed")
             batch = self._batch(changes)
@@ -172,7 +172,8 @@ class RocksStore(RowReader):
             self._database.flush_wal(True)
         except Exception as error:
             self._failure = f"an earlier flush failed: {error}"
-            raise self._error("flushing", error) from error
+            failed = f"{self._path} must be opened again: {self._failure}"
+            raise StoreFailedError(failed) from error
         self._failure = None
 
     def _batch(self, changes: Changes) -> WriteBatch:

@@ -25,8 +25,6 @@ from ledgerd.store.interface import Counts, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from receiptledger.core.tile import TileId
-
     from ledgerd.store.interface import (
         Entry,
         ForkRecord,
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
         Segment,
         Stored,
     )
+    from receiptledger.core.tile import TileId
 
 __all__ = ["PAGE_ROWS", "Row", "RowReader"]
 

@@ -26,8 +26,6 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from receiptledger.core.tile import MAX_ENTRY_BYTES, TILE_WIDTH, TileId
-
 from ledgerd.store.fields import (
     MAX_INTEGER,
     check,
@@ -50,6 +48,7 @@ from ledgerd.store.interface import (
     Segment,
     Stored,
 )
+from receiptledger.core.tile import MAX_ENTRY_BYTES, TILE_WIDTH, TileId
 
 __all__ = [
     "MAX_INTEGER",

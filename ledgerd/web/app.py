@@ -7,11 +7,13 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from receiptledger.core.errors import LedgerError, Reason
-from receiptledger.core.tile import parse_entries_path, parse_tile_path
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+
+from ledgerd.reader import readable
+from receiptledger.core.errors import LedgerError, Reason
+from receiptledger.core.tile import parse_entries_path, parse_tile_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +133,7 @@ class _Pages:
     ) -> Response:
         started, result = time.perf_counter(), "ok"
         try:
-            body = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            body = await asyncio.get_running_loop().run_in_executor(self._pool, readable, work)
             return Response(body, media_type=media_type, headers=headers)
         except LedgerError as error:
             result = "error"

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
-from receiptledger.v1 import proof_pb2, proof_pb2_grpc, types_pb2
 
+from receiptledger.v1 import proof_pb2, proof_pb2_grpc, types_pb2
 from tests.bench.ceiling import verifications_per_second
 
 if TYPE_CHECKING:

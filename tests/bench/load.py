@@ -11,8 +11,8 @@ import sys
 import time
 
 import grpc
-from receiptledger.v1 import ingest_pb2, types_pb2
 
+from receiptledger.v1 import ingest_pb2, types_pb2
 from tests.bench.receipts import build_chains
 
 WINDOW = 4  # batches an agent keeps unanswered

@@ -7,6 +7,7 @@ from hashlib import sha256
 from multiprocessing import get_context
 
 from nacl import bindings
+
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.encoding import base64url_encode, digest_text
 

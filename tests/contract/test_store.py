@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.tile import Frontier, TileId, tile_width
 
 from ledgerd.store.interface import (
     Changes,
@@ -25,6 +24,7 @@ from ledgerd.store.interface import (
 )
 from ledgerd.store.memory import MemoryStore
 from ledgerd.store.rocks import RocksStore
+from receiptledger.core.tile import Frontier, TileId, tile_width
 from tests.helpers.changes import EPOCH, Author, chain_of, digest, dump, fork_at
 
 if TYPE_CHECKING:

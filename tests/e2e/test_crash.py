@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+
+from ledgerd.store.fsck import GuardState, check
+from ledgerd.store.rocks import RocksStore
 from receiptledger.core.bundle import Bundle, LeafProof, Member
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.verify import Trust, verify_bundle
 from receiptledger.v1 import proof_pb2, proof_pb2_grpc
-
-from ledgerd.store.fsck import GuardState, check
-from ledgerd.store.rocks import RocksStore
 from tests.helpers.agents import link
 from tests.helpers.crowd import Crowd, check_consistency, check_receipts
 from tests.helpers.daemon_process import RunningDaemon

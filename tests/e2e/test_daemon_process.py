@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import grpc
 import httpx
 import pytest
-from receiptledger.core.checkpoint import open_checkpoint
-from receiptledger.core.note import VerifierKey
-from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, types_pb2
 from rocksdict import Options, Rdict
 
 from ledgerd.store.families import DEFAULT
+from receiptledger.core.checkpoint import open_checkpoint
+from receiptledger.core.note import VerifierKey
+from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, types_pb2
 from tests.helpers.agents import Agent
 from tests.helpers.daemon_process import RunningDaemon, ledgerd
 

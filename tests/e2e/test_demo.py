@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.note import VerifierKey
 from receiptledger.core.verdict import ExitCode
 from receiptledger.core.verify import verify_bundle
 from receiptledger.trust import load_trust
-
 from tests.helpers import demo_receipts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,14 @@ import pytest
 from tests.helpers.format_examples import examples
 
 ROOT = Path(__file__).resolve().parents[2]
-DAEMON_ONLY = {"rocksdict", "prometheus-client", "pydantic-settings", "structlog", "uvicorn", "starlette"}
+DAEMON_ONLY = {
+    "rocksdict",
+    "prometheus-client",
+    "pydantic-settings",
+    "structlog",
+    "uvicorn",
+    "starlette",
+}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import grpc
 import pytest
-from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, types_pb2
 
 from ledgerd.signer import create_log_key
 from ledgerd.store.folder import FolderLock
+from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, types_pb2
 from tests.helpers.agents import Agent
 
 if TYPE_CHECKING:

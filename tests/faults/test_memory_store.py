@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.tile import TileId
 
 from ledgerd.store.interface import (
     Changes,
@@ -18,6 +17,7 @@ from ledgerd.store.interface import (
     StoreError,
 )
 from ledgerd.store.memory import Fault, MemoryStore
+from receiptledger.core.tile import TileId
 from tests.helpers.changes import EPOCH, Author, chain_of, digest, dump, fork_at
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from receiptledger.core.tile import Frontier, TileId
-
 from ledgerd.store.interface import (
     Admitted,
     Changes,
@@ -24,6 +22,7 @@ from ledgerd.store.interface import (
     Sealed,
     Segment,
 )
+from receiptledger.core.tile import Frontier, TileId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

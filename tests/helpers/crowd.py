@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import httpx
+
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.merkle import verify_consistency
 from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc, types_pb2
-
 from tests.helpers.agents import Agent, FarleyAgent, link
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["Crowd", "Sender", "Watcher", "check_consistency", "check_receipts"]
 
 ACCEPTED, DUPLICATE = types_pb2.OUTCOME_ACCEPTED, types_pb2.OUTCOME_DUPLICATE
-GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN)
+GONE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.INTERNAL,  # what grpc.aio makes of a write that meets the end of its stream
+)
 
 
 @dataclass

@@ -17,7 +17,6 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from receiptledger.core.note import VerifierKey
-
 from tests.helpers.polling import PATIENCE
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nacl import bindings
+
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.encoding import digest_text
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
-from receiptledger.core.errors import Reason, ServiceError
-from receiptledger.core.receipt import chain_key
-from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
 
 from ledgerd.rpc import convert
 from ledgerd.rpc.status import to_status
+from receiptledger.core.errors import Reason, ServiceError
+from receiptledger.core.receipt import chain_key
+from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

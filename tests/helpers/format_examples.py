@@ -8,6 +8,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from nacl import bindings
+
 from receiptledger.core.bundle import Bundle, LeafProof, Member
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint

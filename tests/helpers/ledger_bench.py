@@ -5,11 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
-from receiptledger.core.merkle import hash_leaf
-from receiptledger.core.tile import Frontier, TileId
-
 from ledgerd.store import fsck_report, schema
 from ledgerd.store.families import (
     DEFAULT,
@@ -24,6 +19,10 @@ from ledgerd.store.families import (
 from ledgerd.store.fsck import Report, check
 from ledgerd.store.interface import Entry, LogState, Mark, Store
 from ledgerd.store.rocks import RocksStore
+from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
+from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
+from receiptledger.core.merkle import hash_leaf
+from receiptledger.core.tile import Frontier, TileId
 from tests.helpers.agents import Agent, FarleyAgent, link, read
 from tests.helpers.ledgers import DictStore, Ledger, Rows, dump
 

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from receiptledger.core.canonical import Limits
-from receiptledger.core.note import NoteSigner
-from receiptledger.core.profile import Profiles
-
 from ledgerd.admission import Admission, Answer
 from ledgerd.guard import FileGuard
 from ledgerd.keyring import Keyring
@@ -18,6 +14,9 @@ from ledgerd.sequencer import Sequencer
 from ledgerd.store.families import FAMILIES
 from ledgerd.store.rows import Row, RowReader
 from ledgerd.verification import verify_batch
+from receiptledger.core.canonical import Limits
+from receiptledger.core.note import NoteSigner
+from receiptledger.core.profile import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

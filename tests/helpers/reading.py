@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.profile import Profiles
 from receiptledger.core.receipt import Receipt, authenticate, readings
-
 from tests.helpers.receipts import jcs
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from item import Item
 from nacl import bindings
+
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.checkpoint import Checkpoint, open_checkpoint
 from receiptledger.core.encoding import base64url_encode, digest_text

@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from item import Item
+
 from receiptledger.core.checkpoint import Checkpoint, open_checkpoint, sign_checkpoint
 from receiptledger.core.errors import EvidenceError, LedgerError, Reason
 from receiptledger.core.merkle import (

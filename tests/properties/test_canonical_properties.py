@@ -10,12 +10,12 @@ import pytest
 import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from receiptledger.core import canonical
 from receiptledger.core.canonical import DEFAULT_LIMITS, Limits, canonicalize, parse
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.profile import Profiles
 from receiptledger.core.receipt import readings
-
 from tests.helpers.receipts import ALICE, farley, jcs, lesson18
 
 if TYPE_CHECKING:

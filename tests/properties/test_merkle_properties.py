@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from receiptledger.core import checkpoint, merkle, note, tile
 from receiptledger.core.checkpoint import Checkpoint
 from receiptledger.core.errors import EvidenceError, LedgerError, Reason, ServiceError
 from receiptledger.core.note import NoteSigner, VerifierKey
 from receiptledger.core.tile import Frontier, TileId
-
 from tests.helpers import rfc6962
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+
 from receiptledger.auditor import AsyncAuditor
 from receiptledger.backoff import Retry
 from receiptledger.client import submit_receipts
@@ -19,7 +20,6 @@ from receiptledger.history import SplitViewError
 from receiptledger.sender import SendOptions
 from receiptledger.v1 import proof_pb2
 from receiptledger.wire import Ack, CallError
-
 from tests.helpers.daemons import log_key, open_daemon
 from tests.helpers.fake_proofs import FakeProofs, serving
 from tests.helpers.ledger_kit import MiniLedger, agent_key, make_receipts

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+
 from receiptledger.backoff import Retry
 from receiptledger.builder import ReceiptBuilder
 from receiptledger.client import AsyncAgent, submit_receipts
@@ -17,7 +18,6 @@ from receiptledger.outbox import ForkError, LostReceiptsError, RefusedError
 from receiptledger.sender import SendOptions
 from receiptledger.transport import Channel
 from receiptledger.wire import Ack, CallError
-
 from tests.helpers.agents import FarleyAgent
 from tests.helpers.daemons import FREE, open_daemon
 from tests.helpers.ledger_kit import agent_key, make_receipts

@@ -12,6 +12,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner, Result
+
 from receiptledger.cli.app import app
 from receiptledger.core.bundle import parse_bundle
 from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
@@ -19,8 +21,6 @@ from receiptledger.core.encoding import base64url_encode, digest_text
 from receiptledger.core.errors import ReceiptError, ServiceError
 from receiptledger.core.verdict import ExitCode
 from receiptledger.sync import Agent, Auditor
-from typer.testing import CliRunner, Result
-
 from tests.helpers.agents import FarleyAgent
 from tests.helpers.daemons import DaemonProcess, daemon_process, log_signer
 from tests.helpers.ledger_kit import MiniLedger, agent_key, make_receipts

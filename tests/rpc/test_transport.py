@@ -10,14 +10,14 @@ import pytest
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
+
+from ledgerd.rpc.status import to_status
 from receiptledger.address import parse_address
 from receiptledger.core.chain import Head
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.transport import Channel
 from receiptledger.v1 import ingest_pb2, types_pb2
 from receiptledger.wire import CallError
-
-from ledgerd.rpc.status import to_status
 from tests.helpers.fake_proofs import FakeIngest, serving
 
 if TYPE_CHECKING:

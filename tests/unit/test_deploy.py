@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from receiptledger.core.errors import Reason
 
 from deploy import check_alerts, example_config
 from ledgerd.config import AgentKey, Settings, load_settings
 from ledgerd.metrics import RECEIPT_REASONS
+from receiptledger.core.errors import Reason
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from receiptledger.core.errors import Reason
 from receiptledger.core.note import VerifierKey
 from receiptledger.core.profile import Profiles
@@ -13,7 +14,6 @@ from receiptledger.core.receipt import readings
 from receiptledger.core.verdict import ExitCode
 from receiptledger.core.verify import Trust, verify_bundle
 from receiptledger.v1 import types_pb2
-
 from tests.helpers.format_examples import examples
 
 FORMATS = (Path(__file__).resolve().parents[2] / "proto" / "FORMATS.md").read_text("utf-8")

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from receiptledger.core.errors import Reason
 from receiptledger.v1 import ingest_pb2, proof_pb2, types_pb2
 

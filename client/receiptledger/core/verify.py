@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["POLICIES", "Trust", "verify_bundle"]
 
+# What this verifier cannot decide is unknown: an older one than the ledger, or another algorithm.
+_UNDECIDABLE = (Reason.UNSUPPORTED_ALGORITHM, Reason.UNKNOWN_PROFILE)
+
 POLICIES = ("agent-key", "anchor", "completeness", "remembered")
 
 
@@ -40,7 +43,8 @@ class Trust:
 
     Attributes:
         log_keys: verification keys of logs; the checkpoint must be signed by one of them.
-        agent_keys: agent id -> public keys that agent is known to use; empty = not known.
+        agent_keys: agent id -> public keys that agent is known to use. An agent that is not listed
+            is not known; one that is listed may use these keys and no others.
         remembered: a checkpoint verified earlier; the bundle's must extend it.
         require: what the bundle must show to be more than just valid; names from `POLICIES`.
     """
@@ -115,8 +119,7 @@ class _Verification:
             return Check(name, Status.NOT_CHECKED, str(missing))
         except LedgerError as error:
             # What this verifier cannot decide is unknown, never a pass and never a fail.
-            undecidable = error.reason is Reason.UNSUPPORTED_ALGORITHM
-            status = Status.UNKNOWN if undecidable else Status.FAIL
+            status = Status.UNKNOWN if error.reason in _UNDECIDABLE else Status.FAIL
             return Check(name, status, str(error), error.reason)
         return result if isinstance(result, Check) else Check(name, Status.PASS, result)
 
@@ -209,9 +212,8 @@ class _Verification:
                 raise _link("the receipt before", head.prev, receipt.previous)
             return "links to what the head leaf names before the segment"
         if self.bundle.previous is None:
-            return Check(
-                "chain links", Status.NOT_CHECKED, "the receipt before is not in this bundle"
-            )
+            # Left unchecked, the inside of a segment could show anything: never a pass.
+            return Check("chain links", Status.UNKNOWN, "the receipt before is not in this bundle")
         before = self._read(self.bundle.previous.raw)
         if before.chain != receipt.chain:
             raise EvidenceError(Reason.BROKEN_LINK, "the receipt before is of another chain")

@@ -65,7 +65,8 @@ class AppendRequest(_message.Message):
     def receipts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """The receipts, each the exact bytes its agent signed, in chain order per agent. Receipts of many
         agents may share a batch. 1..`max_batch_receipts` (default 1,024), each at most
-        `max_receipt_bytes` (default 64 KiB); the message at most `max_message_bytes` (default 1 MiB).
+        `max_receipt_bytes` (default 64 KiB); the message at most `max_message_bytes` (default 1 MiB). All
+        receipts of a batch with too many are refused with INVALID_ARGUMENT.
         """
 
     @_builtins.property

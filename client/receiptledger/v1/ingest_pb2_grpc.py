@@ -59,8 +59,9 @@ class IngestServiceServicer:
         connection, never undoes what was committed: ask GetChainHead and resend what is missing.
         Back-pressure: the daemon stops reading when `max_batches_in_flight` batches are unanswered.
 
-        Fails with INVALID_ARGUMENT (a batch beyond the limits), UNAVAILABLE (store or drain; resend
-        after RetryInfo), RESOURCE_EXHAUSTED (too many streams; back off).
+        A bad receipt, or a batch beyond the limits, is refused in its answers; the stream goes on. The call
+        itself fails with UNAVAILABLE (store or drain; ask for the chain head and resend after RetryInfo)
+        and RESOURCE_EXHAUSTED (too many streams: back off; or a message beyond `max_message_bytes`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,8 +41,9 @@ class IngestServiceStub:
     connection, never undoes what was committed: ask GetChainHead and resend what is missing.
     Back-pressure: the daemon stops reading when `max_batches_in_flight` batches are unanswered.
 
-    Fails with INVALID_ARGUMENT (a batch beyond the limits), UNAVAILABLE (store or drain; resend
-    after RetryInfo), RESOURCE_EXHAUSTED (too many streams; back off).
+    A bad receipt, or a batch beyond the limits, is refused in its answers; the stream goes on. The call
+    itself fails with UNAVAILABLE (store or drain; ask for the chain head and resend after RetryInfo)
+    and RESOURCE_EXHAUSTED (too many streams: back off; or a message beyond `max_message_bytes`).
     """
     GetChainHead: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.GetChainHeadRequest, _ingest_pb2.GetChainHeadResponse]
     """Returns the newest position of one chain, so that a client can resume.
@@ -64,8 +65,9 @@ class IngestServiceAsyncStub(IngestServiceStub):
     connection, never undoes what was committed: ask GetChainHead and resend what is missing.
     Back-pressure: the daemon stops reading when `max_batches_in_flight` batches are unanswered.
 
-    Fails with INVALID_ARGUMENT (a batch beyond the limits), UNAVAILABLE (store or drain; resend
-    after RetryInfo), RESOURCE_EXHAUSTED (too many streams; back off).
+    A bad receipt, or a batch beyond the limits, is refused in its answers; the stream goes on. The call
+    itself fails with UNAVAILABLE (store or drain; ask for the chain head and resend after RetryInfo)
+    and RESOURCE_EXHAUSTED (too many streams: back off; or a message beyond `max_message_bytes`).
     """
     GetChainHead: _aio.UnaryUnaryMultiCallable[_ingest_pb2.GetChainHeadRequest, _ingest_pb2.GetChainHeadResponse]  # type: ignore[assignment]
     """Returns the newest position of one chain, so that a client can resume.
@@ -90,8 +92,9 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         connection, never undoes what was committed: ask GetChainHead and resend what is missing.
         Back-pressure: the daemon stops reading when `max_batches_in_flight` batches are unanswered.
 
-        Fails with INVALID_ARGUMENT (a batch beyond the limits), UNAVAILABLE (store or drain; resend
-        after RetryInfo), RESOURCE_EXHAUSTED (too many streams; back off).
+        A bad receipt, or a batch beyond the limits, is refused in its answers; the stream goes on. The call
+        itself fails with UNAVAILABLE (store or drain; ask for the chain head and resend after RetryInfo)
+        and RESOURCE_EXHAUSTED (too many streams: back off; or a message beyond `max_message_bytes`).
         """
 
     @_abc_1.abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from receiptledger.backoff import Backoff, Retry
 
 RETRY = Retry(first_s=1.0, factor=2.0, longest_s=8.0, attempts=100, give_up_s=100.0)

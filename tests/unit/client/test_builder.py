@@ -11,6 +11,7 @@ import pytest
 import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
+
 from receiptledger.builder import MAX_BUILT_BYTES, PROFILE, ReceiptBuilder, value_hash
 from receiptledger.core.canonical import parse
 from receiptledger.core.chain import Head

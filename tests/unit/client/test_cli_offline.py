@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
+from typer.testing import CliRunner, Result
+
 from receiptledger.cli.app import _code, app
 from receiptledger.cli.output import printable
 from receiptledger.core.encoding import base64url_encode, digest_text
@@ -18,8 +20,6 @@ from receiptledger.core.verdict import LIMITS_OF_PROOF
 from receiptledger.core.verify import Trust
 from receiptledger.signer import load_signer
 from receiptledger.trust import format_trust
-from typer.testing import CliRunner, Result
-
 from tests.helpers.ledger_kit import MiniLedger, agent_key, make_receipts
 
 if TYPE_CHECKING:

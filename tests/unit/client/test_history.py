@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+
 from receiptledger.core.errors import EvidenceError, Reason, ServiceError
 from receiptledger.core.note import NoteSigner
 from receiptledger.history import History, Seen, SplitViewError
 from receiptledger.remembered import CheckpointFile
 from receiptledger.wire import CallError
-
 from tests.helpers.ledger_kit import MiniLedger, make_receipts
 
 if TYPE_CHECKING:

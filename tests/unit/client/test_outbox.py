@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from receiptledger.core.chain import Head
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.outbox import (

@@ -8,13 +8,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+
 from receiptledger.backoff import Retry
 from receiptledger.core.chain import Head
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.outbox import ForkError, LostReceiptsError, Outbox, Settled
 from receiptledger.sender import Sender, SendOptions
 from receiptledger.wire import Answer, CallError
-
 from tests.helpers.fake_link import FakeLedger, FakeLink, Fault, down
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
+
 from receiptledger.core.encoding import base64url_encode
 from receiptledger.core.receipt import check_signature
 from receiptledger.signer import (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from receiptledger.cli import source
 from receiptledger.cli.output import CliError
 from receiptledger.cli.source import Item, read_items, read_lines, split_document

@@ -9,12 +9,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+
 from receiptledger.backoff import Retry
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.sender import SendOptions
 from receiptledger.submit import SubmitResult, submit
 from receiptledger.wire import Answer
-
 from tests.helpers.fake_link import FakeLedger, FakeLink, Fault, down
 
 if TYPE_CHECKING:

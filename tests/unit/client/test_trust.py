@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from receiptledger.core.encoding import base64url_encode
 from receiptledger.core.note import NoteSigner, VerifierKey
 from receiptledger.core.verify import POLICIES, Trust

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+
 from receiptledger.core.canonical import (
     DEFAULT_LIMITS,
     MAX_DEPTH,
@@ -19,7 +20,6 @@ from receiptledger.core.canonical import (
     shown,
 )
 from receiptledger.core.errors import Reason, ReceiptError
-
 from tests.helpers.receipts import jcs, lesson18, pretty
 
 

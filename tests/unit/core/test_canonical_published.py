@@ -7,6 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
+
 from receiptledger.core.canonical import canonicalize, parse
 from receiptledger.core.errors import Reason, ReceiptError
 

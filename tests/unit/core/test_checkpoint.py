@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core import checkpoint, note
 from receiptledger.core.checkpoint import Checkpoint
 from receiptledger.core.errors import EvidenceError, Reason

@@ -6,6 +6,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core import fields
 from receiptledger.core.encoding import base64url_decode
 from receiptledger.core.errors import Reason, ReceiptError

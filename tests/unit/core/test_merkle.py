@@ -8,10 +8,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core import merkle
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.merkle import Node
-
 from tests.helpers import rfc6962
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core import note
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.note import NoteSigner, VerifierKey
-
 from tests.helpers import rfc8032
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+
 from receiptledger.core import profiles as data
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.profile import Profile, Profiles
-
 from tests.helpers.receipts import farley, lesson18
 
 BASE = """

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core.canonical import Limits
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.profile import Profile, Profiles
 from receiptledger.core.receipt import Receipt, chain_key, readings, verify_signature
-
 from tests.helpers import rfc8032
 from tests.helpers.reading import (
     PROFILES,

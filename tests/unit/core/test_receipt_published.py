@@ -7,9 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core.errors import Reason
 from receiptledger.core.receipt import Receipt, readings, verify_signature
-
 from tests.helpers.reading import PROFILES, accept, bad_signature, read, refused
 from tests.helpers.receipts import ALICE, jcs, pretty
 

@@ -7,9 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.receipt import Receipt, authenticate, check_signature, verify_signature
-
 from tests.helpers import rfc8032
 from tests.helpers.reading import accept, bad_signature, read, refused, with_member
 from tests.helpers.receipts import ALICE, MALLORY, base64url, farley, jcs, lesson18, pretty

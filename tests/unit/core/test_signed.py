@@ -6,10 +6,10 @@ import hashlib
 from typing import Any
 
 import pytest
+
 from receiptledger.core.canonical import parse
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.signed import SignedPart, unsigned_reader
-
 from tests.helpers.receipts import jcs
 
 WHOLE = SignedPart((), ("signature",), None, False)

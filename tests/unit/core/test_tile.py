@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core import merkle, tile
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.merkle import Node
 from receiptledger.core.tile import Frontier, TileId
-
 from tests.helpers import rfc6962
 
 if TYPE_CHECKING:

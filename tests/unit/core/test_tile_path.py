@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from receiptledger.core import merkle, tile
 from receiptledger.core.errors import EvidenceError, Reason, ServiceError
 from receiptledger.core.tile import TileId

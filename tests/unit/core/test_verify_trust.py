@@ -327,7 +327,8 @@ def test_formats_are_the_auditors_own(world: World) -> None:
     assert verdict.facts["stream"] == "s"
     assert verdict.facts["claimed_time"] is None
     unknown = verify_bundle(data, trust)
-    assert failures(unknown) == {"parse": Reason.UNKNOWN_PROFILE}
+    assert check(unknown, "parse").reason is Reason.UNKNOWN_PROFILE
+    assert (unknown.result, unknown.exit_code) == ("undecidable", 3)
 
 
 # Every byte

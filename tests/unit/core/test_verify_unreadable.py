@@ -151,15 +151,27 @@ def test_what_cannot_be_read_is_said_and_what_needs_it_is_not_checked(
     world: World, make: Callable[[World], Bundle], reason: Reason, missing: set[str]
 ) -> None:
     verdict = verify_bundle(make(world).encode(), world.trust)
-    assert outcomes(verdict)["parse"] == (Status.FAIL, reason)
+    # What this verifier does not know may be good: neither a pass nor a fail.
+    status = Status.UNKNOWN if reason is Reason.UNKNOWN_PROFILE else Status.FAIL
+    assert outcomes(verdict)["parse"] == (status, reason)
     assert skipped(verdict) == missing
-    assert verdict.exit_code == 1
+    assert verdict.exit_code in (1, 3)
+    assert verdict.exit_code == 1 or reason is Reason.UNKNOWN_PROFILE
     for name in missing:
         what = "leaves" if missing == NEEDS_LEAVES else "receipt"
         if name != "unsigned members":
             assert detail(verdict, name) == f"the {what} cannot be read"
     assert verdict.facts.get("agent") is None
     assert ("profile" in verdict.facts) is (missing == NEEDS_RECEIPT)
+
+
+def test_a_receipt_inside_a_segment_without_the_one_before_is_never_valid(world: World) -> None:
+    """What is left out could hide a link that does not hold: the hole immudb had."""
+    whole = world.bundle()
+    assert whole.previous is not None
+    verdict = verify_bundle(replace(whole, previous=None).encode(), world.trust)
+    assert outcomes(verdict)["chain links"] == (Status.UNKNOWN, None)
+    assert (verdict.result, verdict.exit_code) == ("undecidable", 3)
 
 
 def test_another_version_says_what_to_do(world: World) -> None:

@@ -6,11 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
-from receiptledger.core.errors import EvidenceError, Reason
-from receiptledger.core.leaf import parse_leaf
-from receiptledger.core.merkle import hash_leaf
-from receiptledger.core.note import NoteSigner
 
 from ledgerd.store import fsck_report, schema
 from ledgerd.store.families import (
@@ -31,6 +26,11 @@ from ledgerd.store.interface import (
 )
 from ledgerd.store.memory import MemoryStore
 from ledgerd.store.rocks import RocksStore
+from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
+from receiptledger.core.errors import EvidenceError, Reason
+from receiptledger.core.leaf import parse_leaf
+from receiptledger.core.merkle import hash_leaf
+from receiptledger.core.note import NoteSigner
 from tests.helpers.agents import Agent, link, read
 from tests.helpers.ledgers import DictStore, Ledger
 

@@ -6,11 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
-from receiptledger.core.leaf import HeadLeaf
-from receiptledger.core.merkle import hash_leaf
-from receiptledger.core.note import NoteSigner
-from receiptledger.core.tile import Frontier
 
 from ledgerd.store import schema
 from ledgerd.store.families import (
@@ -32,6 +27,11 @@ from ledgerd.store.interface import (
     Segment,
 )
 from ledgerd.store.rocks import RocksStore
+from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
+from receiptledger.core.leaf import HeadLeaf
+from receiptledger.core.merkle import hash_leaf
+from receiptledger.core.note import NoteSigner
+from receiptledger.core.tile import Frontier
 from tests.helpers.agents import link
 
 if TYPE_CHECKING:

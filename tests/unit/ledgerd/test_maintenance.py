@@ -7,7 +7,6 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from receiptledger.core.note import NoteSigner
 from rocksdict import AccessType, Options, Rdict
 from typer.testing import CliRunner
 
@@ -15,6 +14,7 @@ from ledgerd.commands import app
 from ledgerd.store import schema
 from ledgerd.store.families import DEFAULT, FAMILIES, JOURNAL
 from ledgerd.store.rocks import RocksStore
+from receiptledger.core.note import NoteSigner
 from tests.helpers.agents import Agent
 from tests.helpers.ledger_bench import fill, flipped
 from tests.helpers.ledgers import ORIGIN, Ledger

@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from receiptledger.core.tile import TileId
 from rocksdict import Options, Rdict, WriteBatch
 
 from ledgerd.store import schema
 from ledgerd.store.families import DEFAULT, FAMILIES, FORMAT_FAMILY, HEADS, INDEX, JOURNAL, LEAVES
 from ledgerd.store.folder import LOCK_NAME, FolderLock
-from ledgerd.store.interface import ChangedFormatError, Changes, StoreError, StoreInUseError
+from ledgerd.store.interface import (
+    ChangedFormatError,
+    Changes,
+    StoreError,
+    StoreFailedError,
+    StoreInUseError,
+)
 from ledgerd.store.memory import MemoryStore
 from ledgerd.store.rocks import RocksStore
+from receiptledger.core.tile import TileId
 from tests.helpers.changes import Author, chain_of, commits, dump
 
 if TYPE_CHECKING:
@@ -428,11 +434,11 @@ class TestFailure:
         store.commit(author.batch(A))
         working = store._database
         store._database = FlushFails(working)
-        with pytest.raises(StoreError, match=r"flushing .* failed: .*fdatasync"):
+        with pytest.raises(StoreFailedError, match=r"must be opened again: .*fdatasync"):
             store.commit(author.batch(A))
         store._database = working  # the disk says all is well again: not to be believed
         for _ in range(2):
-            with pytest.raises(StoreError, match=r"must be opened again: .*fdatasync"):
+            with pytest.raises(StoreFailedError, match=r"must be opened again: .*fdatasync"):
                 store.commit(Changes())
         assert store.receipt(A, 0) is not None  # reads go on
         assert store.next_number() in (1, 2)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from receiptledger.core.tile import TileId
 
 from ledgerd.store import schema
 from ledgerd.store.families import FAMILIES, FORMAT_FAMILY, format_of
@@ -23,6 +22,7 @@ from ledgerd.store.interface import (
     Stored,
     StoreError,
 )
+from receiptledger.core.tile import TileId
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ledgerd.sequencer import RecoveryError
-from ledgerd.store.interface import LogState, StoreError
+from ledgerd.store.interface import LogState, StoreError, StoreFailedError
 from ledgerd.store.memory import Fault
 from ledgerd.writer import BatchJob, BatchResult, SealJob
 from receiptledger.core.errors import Reason, ServiceError
@@ -255,6 +255,18 @@ def test_a_bug_in_a_plan_is_fatal_and_not_an_answer() -> None:
     run(ledger, batch(ledger, RA[:1], told))
     assert isinstance(ledger.fatal, ZeroDivisionError)
     assert told == []
+
+
+def test_a_failed_sync_is_answered_and_then_fatal() -> None:
+    """No later commit could be believed: the process must stop, so that a restart reads the disk."""
+    ledger, told = SyncLedger(), Told()
+    ledger.store.fail_next(Fault.UNSYNCED)
+    run(ledger, batch(ledger, RA[:1], told, "first"))
+    assert isinstance(ledger.fatal, StoreFailedError)
+    ((name, answer),) = told
+    assert name == "first"
+    assert isinstance(answer, ServiceError)
+    assert answer.reason is Reason.UNAVAILABLE
 
 
 def test_what_is_logged_of_a_failure_names_no_receipt(capsys: pytest.CaptureFixture[str]) -> None:
