@@ -171,6 +171,11 @@ class Settings(BaseSettings):
     verify_threads: Annotated[int, Field(ge=0, le=256)] = Field(
         default=0, description="Threads that verify signatures; 0 = one per core."
     )
+    verify_processes: Annotated[int, Field(ge=-1, le=256)] = Field(
+        default=-1,
+        description="Processes that verify for those threads, about 40 MiB each; -1 = one per thread, 0 = "
+        "none. Threads alone queue for the interpreter between any two signatures.",
+    )
     read_threads: Annotated[int, Field(ge=1, le=64)] = Field(
         default=2,
         description="Threads that read proofs, so that they never wait for the event loop.",

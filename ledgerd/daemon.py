@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 import time
@@ -30,6 +31,7 @@ from ledgerd.sequencer import RecoveryError, Sequencer
 from ledgerd.signer import LogKeyError, create_log_key, load_log_key
 from ledgerd.store.interface import Store, StoreError
 from ledgerd.store.rocks import RocksStore
+from ledgerd.verify_pool import VerifyPool
 from ledgerd.web.app import Readiness, create_app
 from ledgerd.web.server import WebServer
 from ledgerd.writer import Writer
@@ -163,6 +165,9 @@ class Daemon:
             max_group_receipts=settings.max_group_receipts,
             seal_max_leaves=settings.seal_max_leaves,
         )
+        threads = settings.verify_threads or os.cpu_count() or 1
+        processes = threads if settings.verify_processes < 0 else settings.verify_processes
+        self._verify_pool = self._start_pool(processes)
         self._ingest = Ingest(
             writer=self._writer,
             board=self._board,
@@ -173,7 +178,8 @@ class Daemon:
             max_batch_receipts=settings.max_batch_receipts,
             max_batches_in_flight=settings.max_batches_in_flight,
             seal_wait_seconds=settings.seal_wait_seconds,
-            verify_threads=settings.verify_threads,
+            verify_threads=processes or threads,
+            verify_pool=self._verify_pool,
         )
         reader = Reader(
             store, lambda: self._board.state, max_cache_bytes=settings.max_proof_cache_bytes
@@ -194,6 +200,18 @@ class Daemon:
         self._rpc = RpcServer(settings, metrics, handlers, proofs)
         app = create_app(reader, self._reads, metrics, stats=store.stats, readiness=self._readiness)
         self._web = WebServer(app, settings.http_listen)
+
+    def _start_pool(self, processes: int) -> VerifyPool | None:
+        settings = self._settings
+        if processes == 0:
+            return None
+        return VerifyPool(
+            processes,
+            pinning=settings.trust_mode == "pinned",
+            enrolled=_enrolled(settings),
+            max_bytes=settings.max_receipt_bytes,
+            cache_size=settings.max_chains_cached,
+        )
 
     async def stop(self) -> None:
         """Drain and close. Everything acknowledged is durable; everything durable is sealed."""
@@ -219,6 +237,8 @@ class Daemon:
     def _close(self) -> None:
         self._writer.stop()
         self._ingest.close()
+        if self._verify_pool is not None:
+            self._verify_pool.close()
         self._reads.shutdown(wait=True)
         self._store.close()
 

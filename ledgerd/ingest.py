@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ledgerd.keyring import Keyring
     from ledgerd.metrics import Metrics
     from ledgerd.store.interface import LogState
+    from ledgerd.verify_pool import VerifyPool
     from ledgerd.writer import Job
     from receiptledger.core.canonical import Limits
     from receiptledger.core.profile import Profiles
@@ -92,6 +93,7 @@ class Ingest:
         max_batches_in_flight: int,
         seal_wait_seconds: float,
         verify_threads: int,
+        verify_pool: VerifyPool | None = None,
     ) -> None:
         self._writer = writer
         self._board = board
@@ -102,6 +104,7 @@ class Ingest:
         self._max_batch = max_batch_receipts
         self._window = max_batches_in_flight
         self._seal_wait = seal_wait_seconds
+        self._verify_pool = verify_pool
         self.draining = asyncio.Event()
         self._pool = ThreadPoolExecutor(
             max_workers=verify_threads or os.cpu_count() or 1, thread_name_prefix="verify"
@@ -138,18 +141,21 @@ class Ingest:
                 problem.reason, problem.message, want=problem.want, got=problem.got
             )
             return [Refused(sha256(raw).digest(), error) for raw in batch.receipts]
-        return await asyncio.get_running_loop().run_in_executor(
-            self._pool,
-            partial(
-                verify_batch,
-                batch.receipts,
-                profile=batch.profile,
-                hints=batch.key_hints,
-                profiles=self._profiles,
-                keyring=self._keyring,
-                limits=self._limits,
-            ),
+        here = partial(
+            verify_batch,
+            profile=batch.profile,
+            hints=batch.key_hints,
+            profiles=self._profiles,
+            keyring=self._keyring,
+            limits=self._limits,
         )
+        pool = self._verify_pool
+        work = (
+            partial(here, batch.receipts)
+            if pool is None
+            else partial(pool.verify, batch.receipts, batch.profile, batch.key_hints, here)
+        )
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def commit(self, items: Sequence[Item]) -> asyncio.Future[BatchResult]:
         """Hand a verified batch to the writer; the future ends when it is durable."""

@@ -41,6 +41,7 @@ def settings_for(folder: Path, **changes: object) -> Settings:
         "listen": FREE,
         "http_listen": FREE,
         "seal_interval_ms": 10,
+        "verify_processes": 0,  # half a second of start-up each; tests of their own start them
         "drain_seconds": 5.0,
         "log_level": "error",
     }

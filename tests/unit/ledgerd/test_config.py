@@ -63,6 +63,7 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
     "max_forks_per_chain": (16, 0, 1_024, (-1, 1_025)),
     "max_proof_cache_bytes": (67_108_864, 1_048_576, 2**31, (1_048_575,)),
     "verify_threads": (0, 1, 256, (-1, 257)),
+    "verify_processes": (-1, 0, 256, (-2, 257)),
     "read_threads": (2, 1, 64, (0, 65)),
     "switch_interval_us": (500, 50, 100_000, (49, 100_001)),
     "seal_wait_seconds": (30.0, 0.5, 600, (0, -1, 600.5, "nan")),

@@ -1,0 +1,179 @@
+"""Verifying processes save time and change no answer."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledgerd.keyring import Keyring
+from ledgerd.verification import Refused, Verified, verify_batch
+from ledgerd.verify_pool import VerifyPool
+from ledgerd.verify_worker import pack, read_frame, serve, unpack, write_frame
+from receiptledger.core.canonical import Limits
+from receiptledger.core.errors import Reason
+from receiptledger.core.profile import Profiles
+from tests.helpers.agents import Agent, FarleyAgent
+from tests.helpers.sync_ledger import SyncLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ledgerd.admission import Item
+
+AGENT, FARLEY, FORGER = Agent("agent-1", 1), FarleyAgent("issuer-1", 2), Agent("agent-1", 3)
+RAWS, BARE = AGENT.receipts(3), FARLEY.receipts(4)
+BROKEN = RAWS[1].replace(b'"lookup"', b'"lookuq"')
+MAX_BYTES = 4_096
+SETUP = (True, {}, MAX_BYTES, 100)
+
+
+class Here:
+    """Verifies in this process and remembers what it was asked."""
+
+    def __init__(
+        self, hints: Sequence[bytes] = (), pinned: dict[bytes, bytes] | None = None
+    ) -> None:
+        self.asked: list[bytes] = []
+        self._hints = hints
+        keys = pinned or {}
+        self._keyring = Keyring(
+            pinning=True,
+            enrolled={},
+            pinned=lambda chain: (keys[chain],) if chain in keys else (),
+            cache_size=10,
+        )
+
+    def __call__(self, raws: Sequence[bytes]) -> list[Item]:
+        self.asked += raws
+        return verify_batch(
+            raws,
+            profile=None,
+            hints=self._hints,
+            profiles=Profiles.builtin(),
+            keyring=self._keyring,
+            limits=Limits(max_bytes=MAX_BYTES),
+        )
+
+
+@pytest.fixture
+def pool() -> Iterator[VerifyPool]:
+    pool = VerifyPool(1, pinning=True, enrolled={}, max_bytes=MAX_BYTES, cache_size=100)
+    yield pool
+    pool.close()
+
+
+def seen(items: Sequence[Item]) -> list[object]:
+    """What admission and the answers use of each."""
+    return [
+        (*pack(item), item.receipt.raw, item.receipt.chain)
+        if isinstance(item, Verified)
+        else (item.receipt_hash, item.error.reason, str(item.error))
+        for item in items
+    ]
+
+
+def test_the_answers_are_the_same_as_here(pool: VerifyPool) -> None:
+    raws = [*RAWS, b"{", BROKEN, BARE[0], b"x" * (MAX_BYTES + 1)]
+    here = Here()
+    items = pool.verify(raws, None, (), here)
+    assert seen(items) == seen(Here()(raws))
+    assert here.asked == raws[3:]  # what the process could not verify
+    assert [type(item) for item in items[:5]] == [Verified] * 3 + [Refused] * 2
+
+
+def test_another_key_for_one_chain_is_refused_by_admission(pool: VerifyPool) -> None:
+    """Whichever thread or process verified it: the writer sees every earlier receipt."""
+    ledger = SyncLedger()
+    items = pool.verify([RAWS[0], FORGER.receipts(1)[0]], None, (), Here())
+    assert [item.key for item in items if isinstance(item, Verified)] == [
+        AGENT.public_key,
+        FORGER.public_key,
+    ]
+    plan = ledger.admission.plan([items], 0)
+    assert [answer.reason for answer in plan.answers[0]] == [None, Reason.WRONG_KEY]
+
+
+def test_a_named_format_and_hints_reach_the_process(pool: VerifyPool) -> None:
+    here = Here(hints=(FARLEY.public_key,))
+    items = pool.verify(BARE, "draft-farley-04", (FARLEY.public_key,), here)
+    assert all(isinstance(item, Verified) for item in items)
+    assert here.asked == []
+
+
+def test_a_key_only_the_store_knows_is_learned_once(pool: VerifyPool) -> None:
+    """Receipts without a key inside, of a chain pinned long ago."""
+    here = Here(pinned={FARLEY.chain: FARLEY.public_key})
+    pool.verify(BARE[:2], None, (), here)
+    assert here.asked == BARE[:2]
+    items = pool.verify(BARE[2:], None, (), here)
+    assert here.asked == BARE[:2]
+    assert [item.key for item in items if isinstance(item, Verified)] == [FARLEY.public_key] * 2
+
+
+def test_enrolled_keys_hold_in_the_process_too() -> None:
+    enrolled = {"agent-1": (FORGER.public_key,)}
+    pool = VerifyPool(1, pinning=True, enrolled=enrolled, max_bytes=MAX_BYTES, cache_size=100)
+    here = Here()
+    pool.verify(RAWS, None, (), here)
+    pool.close()
+    assert here.asked == RAWS  # not verified there: their key is not the enrolled one
+
+
+def test_a_dead_process_costs_time_and_no_receipt(
+    pool: VerifyPool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = pool._workers[0]._process
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    for _ in range(3):
+        here = Here()
+        assert seen(pool.verify(RAWS, None, (), here)) == seen(Here()(RAWS))
+        assert here.asked == RAWS
+    assert capsys.readouterr().out.count("a verifying process died") == 1
+
+
+def test_processes_end_with_the_pool() -> None:
+    pool = VerifyPool(2, pinning=True, enrolled={}, max_bytes=MAX_BYTES, cache_size=100)
+    pool.close()
+    assert [worker._process.returncode for worker in pool._workers] == [0, 0]
+
+
+def test_a_process_serves_until_its_input_ends() -> None:
+    source, sink = io.BytesIO(), io.BytesIO()
+    write_frame(source, SETUP)
+    write_frame(source, (RAWS, None, (), []))
+    write_frame(source, (BARE[:1], None, (), [(FARLEY.chain, FARLEY.public_key)]))
+    source.seek(0)
+    serve(source, sink)
+    sink.seek(0)
+    first, second = read_frame(sink), read_frame(sink)
+    assert [unpack(raw, packed).key for raw, packed in zip(RAWS, first, strict=True)] == (
+        [AGENT.public_key] * 3
+    )
+    assert unpack(BARE[0], second[0]).receipt.agent == "issuer-1"
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_frame_that_is_cut_is_the_end(cut: int) -> None:
+    whole = io.BytesIO()
+    write_frame(whole, ("something", 1))
+    data = whole.getvalue()
+    with pytest.raises(EOFError):
+        read_frame(io.BytesIO(data[: len(data) - cut]))
+
+
+def test_packing_keeps_what_admission_reads() -> None:
+    (item,) = Here()([RAWS[1]])
+    assert isinstance(item, Verified)
+    again = unpack(RAWS[1], pack(item))
+    for name in (
+        *("raw", "profile", "profile_version", "agent", "stream", "chain", "sequence"),
+        *("sequence_step", "sequence_start", "previous", "link_hash", "content_hash"),
+        "receipt_hash",
+    ):
+        assert getattr(again.receipt, name) == getattr(item.receipt, name), name
+    assert again.key == item.key
