@@ -51,9 +51,16 @@ def daemon(folder: Path) -> Iterator[dict[str, object]]:
 
 
 def cpu_seconds(pid: object) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """User and system time of a process and its children so far."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # ended meanwhile
+            continue
+        if str(pid) in (fields[1], path.parent.name):
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def load(address: object, batch: int, count: int, prefix: str) -> dict[str, float]:

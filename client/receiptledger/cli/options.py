@@ -39,6 +39,7 @@ Ledger = Annotated[
     ),
 ]
 LEDGER_DEFAULT = DEFAULT_ADDRESS
+_MAX_KEY_BYTES = 4_096
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for machines.")]
 LogKeys = Annotated[
     list[str] | None,
@@ -46,7 +47,7 @@ LogKeys = Annotated[
         "--log-key",
         envvar="RECEIPTLEDGER_LOG_KEY",
         metavar="VKEY",
-        help="Verification key of a log you trust, NAME+ID+KEY. Repeatable.",
+        help="Verification key of a log you trust, NAME+ID+KEY, or a file with it. Repeatable.",
     ),
 ]
 TrustFile = Annotated[
@@ -164,7 +165,22 @@ def one_log_key(trust: Trust) -> VerifierKey:
 
 
 def _log_key(text: str) -> VerifierKey:
+    """A key as it is, or the file that holds it alone."""
     try:
         return VerifierKey.parse(text)
     except EvidenceError as error:
-        raise CliError(f"--log-key {text[:120]!r} is no log key: {error.message}") from None
+        failure = error
+    if not _is_file(text):
+        raise CliError(f"--log-key {text[:120]!r} is no log key and no file: {failure.message}")
+    data = read_file(Path(text), _MAX_KEY_BYTES, "log key")
+    try:
+        return VerifierKey.parse(data.decode("utf-8", "replace").strip())
+    except EvidenceError:
+        raise CliError(f"the file {text!r} holds no log key alone on a line") from None
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # longer than a path may be, or with a zero byte
+        return False

@@ -324,6 +324,14 @@ def test_verify_the_wrong_log(evidence: Evidence) -> None:
     assert cli("verify", evidence.path, "--log-key", other.vkey).exit_code == 1
 
 
+def test_verify_takes_the_log_key_from_a_file(evidence: Evidence) -> None:
+    key = evidence.file("log.vkey", evidence.ledger.vkey + "\n")
+    assert cli("verify", evidence.path, "--log-key", key).exit_code == 0
+    bad = evidence.file("bad.vkey", "nonsense\n")
+    misused(cli("verify", evidence.path, "--log-key", bad), "bad.vkey", "holds no log key")
+    misused(cli("verify", evidence.path, "--log-key", "x" * 5_000), "is no log key and no file")
+
+
 def test_verify_misused(evidence: Evidence) -> None:
     path, key = evidence.path, evidence.key
     misused(cli("verify", path), "no log key", "--log-key", "--trust")
