@@ -103,30 +103,35 @@ class _MetricsInterceptor(grpc.aio.ServerInterceptor):
     def __init__(self, metrics: Metrics, services: frozenset[str]) -> None:
         self._metrics = metrics
         self._services = services
+        self._handlers: dict[str, Any] = {}
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         details: grpc.HandlerCallDetails,
     ) -> Any:
+        known = self._handlers.get(details.method)
+        if known is not None:
+            return known
         handler = await continuation(details)
         _, _, path = details.method.partition("/")
         service, _, method = path.partition("/")
         if handler is None or service not in self._services:
             return handler
-        if handler.request_streaming:
-            return handler._replace(
-                stream_stream=self._timed(handler.stream_stream, service, method)
-            )
-        if handler.response_streaming:
-            return handler._replace(unary_stream=self._timed(handler.unary_stream, service, method))
-        return handler._replace(unary_unary=self._timed(handler.unary_unary, service, method))
+        kind = "stream_stream" if handler.request_streaming else "unary_unary"
+        kind = kind if handler.request_streaming == handler.response_streaming else "unary_stream"
+        timed = self._timed(getattr(handler, kind), service, method)
+        # Only methods that exist get this far, so there are never more than a few.
+        self._handlers[details.method] = handler = handler._replace(**{kind: timed})
+        return handler
 
     def _timed(self, behaviour: Any, service: str, method: str) -> Any:
         metrics = self._metrics
+        calls = metrics.grpc_started.labels(service, method)
+        seconds = metrics.grpc_seconds.labels(service, method)
 
         async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:  # type: ignore[type-arg]
-            metrics.grpc_started.labels(service, method).inc()
+            calls.inc()
             started = time.perf_counter()
             code = grpc.StatusCode.UNKNOWN
             try:
@@ -142,7 +147,7 @@ class _MetricsInterceptor(grpc.aio.ServerInterceptor):
                 raise
             finally:
                 metrics.grpc_handled.labels(service, method, code.name).inc()
-                metrics.grpc_seconds.labels(service, method).observe(time.perf_counter() - started)
+                seconds.observe(time.perf_counter() - started)
 
         return call
 

@@ -167,7 +167,8 @@ async def main():
                 os._exit(0 if "gRPC does not survive" in str(error) else 2)
             os._exit(1)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert status == 0, status
+        # Told, or killed by gRPC itself when another of its threads was busy: never hanging.
+        assert status == 0 or status < 0, status
         await agent.record(**call)
 
 asyncio.run(main())
