@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from ledgerd.store.interface import Admitted, Changes, Entry, ForkRecord, KeyRecord, Mark
 from ledgerd.verification import Refused, Verified
 from receiptledger.core.chain import Head, Outcome, decide
-from receiptledger.core.errors import Reason
+from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.merkle import hash_leaf
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class _Group:
         head = state.head
         if key != state.good_key and not self._allow(state, receipt, key):
             position = 0 if head is None else head.position + 1
-            detail = "another key was pinned to this chain first"
+            detail = _other_key(state.keys or [], key)
             return Answer(
                 Reason.WRONG_KEY, False, position, receipt.receipt_hash, state.chain, None, detail
             )
@@ -279,3 +279,9 @@ class _Group:
         record = ForkRecord(state.chain, position, receipt.receipt_hash, receipt.raw, self._now)
         state.forks.append(record)
         self._forks.append(record)
+
+
+def _other_key(keys: Sequence[KeyRecord], key: bytes) -> str:
+    want = " or ".join(record.key.hex() for record in keys)
+    message = "another key was pinned to this chain first"
+    return str(ReceiptError(Reason.WRONG_KEY, message, want=want, got=key.hex()))

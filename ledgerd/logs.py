@@ -33,3 +33,16 @@ def configure_logs(level: str, form: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+    # Libraries that log on their own join in, so that every line of stderr is one event.
+    logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
+    # Any client can make uvicorn warn, as often as it likes, of requests that are no HTTP.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+
+
+class _Forward(logging.Handler):
+    """Standard logging, into ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record as one event."""
+        log = structlog.get_logger(record.name)
+        log.log(record.levelno, "library", logger=record.name, message=record.getMessage())

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["head", "keygen", "record", "submit"]
 
+SUBMIT_PATIENCE_S = 10.0
+
 _MAX_KEYS_BYTES = 65_536
 
 AckOption = Annotated[
@@ -141,7 +143,9 @@ def submit(
     outcomes: Counter[str] = Counter()
 
     async def send(advance: Callable[[], None]) -> None:
+        from receiptledger.backoff import Retry
         from receiptledger.client import submit_receipts
+        from receiptledger.sender import SendOptions
 
         lines: dict[int, int] = {}  # index of a receipt in progress -> its line
 
@@ -152,7 +156,11 @@ def submit(
                 count += 1
                 yield item.raw
 
-        results = submit_receipts(ledger, raws(), profile=profile, key_hints=key_hints, ack=ack)
+        # Somebody waits at a terminal: an agent's five minutes of patience would look like a hang.
+        options = SendOptions(retry=Retry(give_up_s=SUBMIT_PATIENCE_S))
+        results = submit_receipts(
+            ledger, raws(), profile=profile, key_hints=key_hints, ack=ack, options=options
+        )
         async with aclosing(results):
             async for item in results:
                 _report(output, lines.pop(item.index), item)

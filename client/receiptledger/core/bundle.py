@@ -124,6 +124,8 @@ def parse_bundle(data: bytes) -> Bundle:
         if kind != BUNDLE_TYPE:
             raise _bad("unknown type", BUNDLE_TYPE, repr(kind)[:60])
         previous, consistency = value["previous"], value["consistency"]
+        if consistency is not None:
+            _object(consistency)
         bundle = Bundle(
             position=_number(value["position"]),
             receipt=_member_in(value["receipt"]),
@@ -153,6 +155,7 @@ def _member_out(member: Member) -> dict[str, Any]:
 
 
 def _member_in(value: Any) -> Member:
+    _object(value)
     return Member(_text(value["raw"]), _proof(value["proof"], MAX_SEGMENT_PROOF))
 
 
@@ -165,9 +168,15 @@ def _leaf_out(leaf: LeafProof) -> dict[str, Any]:
 
 
 def _leaf_in(value: Any) -> LeafProof:
+    _object(value)
     return LeafProof(
         _text(value["leaf"]), _number(value["index"]), _proof(value["proof"], MAX_LOG_PROOF)
     )
+
+
+def _object(value: object) -> None:
+    if not isinstance(value, dict):
+        raise TypeError("expected an object")
 
 
 def _proof(value: object, limit: int) -> tuple[bytes, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,3 +110,17 @@ def test_nothing_of_a_receipt_is_ever_logged(form: str, capsys: pytest.CaptureFi
     assert "canary" not in text
     signatures = [json.loads(raw)["signature"]["sig"] for raw in raws]
     assert not any(signature in text for signature in signatures)
+
+
+def test_libraries_log_in_our_form(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every line of stderr is one event; what any client can provoke is none."""
+    configure_logs("info", "json")
+    logging.getLogger("asyncio").error("task %s failed", 7)
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    (line,) = capsys.readouterr().err.splitlines()
+    event = json.loads(line)
+    assert (event["logger"], event["message"], event["level"]) == (
+        "asyncio",
+        "task 7 failed",
+        "error",
+    )

@@ -95,6 +95,8 @@ def test_another_key_for_one_chain_is_refused_by_admission(pool: VerifyPool) -> 
     ]
     plan = ledger.admission.plan([items], 0)
     assert [answer.reason for answer in plan.answers[0]] == [None, Reason.WRONG_KEY]
+    detail = plan.answers[0][1].detail
+    assert f"expected {AGENT.public_key.hex()}; got {FORGER.public_key.hex()}" in detail
 
 
 def test_a_named_format_and_hints_reach_the_process(pool: VerifyPool) -> None:
