@@ -224,8 +224,12 @@ class _Stream:
                 group.create_task(self._reading(group))
                 group.create_task(self._handing_over())
                 group.create_task(self._answering())
-        except* LedgerError as errors:
-            raise errors.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            # Not `except*`: what that raises is wrapped again by some releases of Python 3.11.
+            ours, others = group.split(LedgerError)
+            if ours is None or others is not None:
+                raise
+            raise _first(ours) from None
         return self._drained
 
     async def _reading(self, group: asyncio.TaskGroup) -> None:
@@ -286,6 +290,13 @@ class _Stream:
                 f"the batch is durable, but was not sealed within {seconds:g} s; do not resend, ask "
                 "for its proof later",
             ) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of a group, out of all its wrappings."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _retrieve(future: asyncio.Future[BatchResult]) -> None:

@@ -367,7 +367,8 @@ def test_submit_shows_progress_on_a_terminal_only(daemon: DaemonProcess, tmp_pat
     command = [sys.executable, "-c", "from receiptledger.cli import main; main()"]
     command += ["submit", str(path), "--ledger", daemon.address]
     outer, inner = os.openpty()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=inner)
+    able = os.environ | {"TERM": "xterm"}  # a dumb terminal gets no progress
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=inner, env=able)
     os.close(inner)
     out, _ = process.communicate(timeout=60)
     shown = b""
