@@ -22,7 +22,7 @@ demo: venv ## the main job, end to end, for real (KEEP=1 leaves the daemon runni
 	@KEEP='$(KEEP)' OUT='$(OUT)' $(BIN)/python -m deploy.demo
 
 run: venv ## the daemon in the foreground, data in ./data
-	@$(BIN)/ledgerd serve --data-dir data
+	@$(BIN)/ledgerd serve --data-dir data --set log_format=console
 
 test: venv ## the whole suite, with coverage
 	@$(BIN)/python tests/run.py
