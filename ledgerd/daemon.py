@@ -98,6 +98,7 @@ class Daemon:
         self.grpc_address = ""
         self.http_address = ""
         self._ready = False
+        self._verify_pool: VerifyPool | None = None
 
     async def start(self, *, create_guard: bool = False) -> None:
         """Open, check, recover, then listen.
@@ -116,6 +117,8 @@ class Daemon:
             self._assemble(signer)
             self._sequencer.recover(create_guard=create_guard)
         except (GuardError, RecoveryError, LogKeyError, StoreError, OSError) as error:
+            if self._verify_pool is not None:
+                self._verify_pool.close()
             self._store.close()
             raise StartError(str(error)) from None
         self.metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)

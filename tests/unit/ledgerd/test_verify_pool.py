@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import signal
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledgerd.daemon import Daemon, StartError
 from ledgerd.keyring import Keyring
+from ledgerd.signer import create_log_key
 from ledgerd.verification import Refused, Verified, verify_batch
 from ledgerd.verify_pool import VerifyPool
 from ledgerd.verify_worker import pack, read_frame, serve, unpack, write_frame
@@ -17,10 +20,12 @@ from receiptledger.core.canonical import Limits
 from receiptledger.core.errors import Reason
 from receiptledger.core.profile import Profiles
 from tests.helpers.agents import Agent, FarleyAgent
+from tests.helpers.daemons import settings_for
 from tests.helpers.sync_ledger import SyncLedger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ledgerd.admission import Item
 
@@ -142,6 +147,22 @@ def test_processes_end_with_the_pool() -> None:
     pool = VerifyPool(2, pinning=True, enrolled={}, max_bytes=MAX_BYTES, cache_size=100)
     pool.close()
     assert [worker._process.returncode for worker in pool._workers] == [0, 0]
+
+
+def test_processes_end_with_a_start_that_is_refused(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, verify_processes=1)
+    create_log_key(settings.log_key_file, settings.origin)
+    settings.guard_file.write_bytes(b"no checkpoint")
+
+    async def start() -> Daemon:
+        daemon = Daemon(settings)
+        with pytest.raises(StartError, match="guard"):
+            await daemon.start()
+        return daemon
+
+    pool = asyncio.run(start())._verify_pool
+    assert pool is not None
+    assert [worker._process.returncode for worker in pool._workers] == [0]
 
 
 def test_a_process_serves_until_its_input_ends() -> None:
