@@ -26,6 +26,7 @@ CODES: Final[dict[Reason, grpc.StatusCode]] = {
     Reason.OVERLOADED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Reason.DRAINING: grpc.StatusCode.UNAVAILABLE,
     Reason.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Reason.UNANCHORED: grpc.StatusCode.UNAVAILABLE,
 }
 
 # Reasons worth trying again, and after how many seconds. Without RetryInfo a client gives up.
@@ -34,6 +35,7 @@ RETRY_SECONDS: Final[dict[Reason, float]] = {
     Reason.OVERLOADED: 1.0,
     Reason.DRAINING: 1.0,
     Reason.UNAVAILABLE: 1.0,
+    Reason.UNANCHORED: 30.0,
 }
 
 

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     BAD_BUNDLE = "bad_bundle"
     WRONG_LOG = "wrong_log"  # signed by, or naming, another log than the one asked for
     INCONSISTENT = "inconsistent"  # two signed states of one log contradict each other
+    BAD_TIMESTAMP = "bad_timestamp"  # an RFC 3161 response or token does not hold; see its cause
     # Service.
     INVALID_ARGUMENT = "invalid_argument"
     NOT_FOUND = "not_found"
@@ -51,6 +52,7 @@ class Reason(StrEnum):
     OVERLOADED = "overloaded"
     DRAINING = "draining"
     UNAVAILABLE = "unavailable"  # the outcome is unknown: ask for the chain head, then resend
+    UNANCHORED = "unanchored"  # appends are refused while the log's anchors are overdue
 
 
 class LedgerError(Exception):

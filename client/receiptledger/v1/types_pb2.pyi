@@ -100,18 +100,22 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Signed by, or naming, another log than the one asked for."""
     REASON_INCONSISTENT: _Reason.ValueType  # 19
     """Two signed states of one log contradict each other."""
-    REASON_INVALID_ARGUMENT: _Reason.ValueType  # 20
+    REASON_BAD_TIMESTAMP: _Reason.ValueType  # 20
+    """A timestamp response or token does not prove what it should; the message names the cause."""
+    REASON_INVALID_ARGUMENT: _Reason.ValueType  # 21
     """The request itself is wrong; the message says which field and what was expected."""
-    REASON_NOT_FOUND: _Reason.ValueType  # 21
+    REASON_NOT_FOUND: _Reason.ValueType  # 22
     """What was asked for is not in the ledger."""
-    REASON_NOT_SEALED: _Reason.ValueType  # 22
+    REASON_NOT_SEALED: _Reason.ValueType  # 23
     """Admitted, but under no signed checkpoint yet: ask again after the next seal."""
-    REASON_OVERLOADED: _Reason.ValueType  # 23
+    REASON_OVERLOADED: _Reason.ValueType  # 24
     """A limit of the daemon is reached: back off and retry."""
-    REASON_DRAINING: _Reason.ValueType  # 24
+    REASON_DRAINING: _Reason.ValueType  # 25
     """The daemon is shutting down: reconnect elsewhere or later, nothing acknowledged is lost."""
-    REASON_UNAVAILABLE: _Reason.ValueType  # 25
+    REASON_UNAVAILABLE: _Reason.ValueType  # 26
     """The outcome of a write is unknown: ask for the chain head, then resend from there."""
+    REASON_UNANCHORED: _Reason.ValueType  # 27
+    """Appends are refused by the operator's choice while the log's anchors are overdue: retry later."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """Why something was refused. Closed list; FORMATS.md explains each."""
@@ -156,18 +160,22 @@ REASON_WRONG_LOG: Reason.ValueType  # 18
 """Signed by, or naming, another log than the one asked for."""
 REASON_INCONSISTENT: Reason.ValueType  # 19
 """Two signed states of one log contradict each other."""
-REASON_INVALID_ARGUMENT: Reason.ValueType  # 20
+REASON_BAD_TIMESTAMP: Reason.ValueType  # 20
+"""A timestamp response or token does not prove what it should; the message names the cause."""
+REASON_INVALID_ARGUMENT: Reason.ValueType  # 21
 """The request itself is wrong; the message says which field and what was expected."""
-REASON_NOT_FOUND: Reason.ValueType  # 21
+REASON_NOT_FOUND: Reason.ValueType  # 22
 """What was asked for is not in the ledger."""
-REASON_NOT_SEALED: Reason.ValueType  # 22
+REASON_NOT_SEALED: Reason.ValueType  # 23
 """Admitted, but under no signed checkpoint yet: ask again after the next seal."""
-REASON_OVERLOADED: Reason.ValueType  # 23
+REASON_OVERLOADED: Reason.ValueType  # 24
 """A limit of the daemon is reached: back off and retry."""
-REASON_DRAINING: Reason.ValueType  # 24
+REASON_DRAINING: Reason.ValueType  # 25
 """The daemon is shutting down: reconnect elsewhere or later, nothing acknowledged is lost."""
-REASON_UNAVAILABLE: Reason.ValueType  # 25
+REASON_UNAVAILABLE: Reason.ValueType  # 26
 """The outcome of a write is unknown: ask for the chain head, then resend from there."""
+REASON_UNANCHORED: Reason.ValueType  # 27
+"""Appends are refused by the operator's choice while the log's anchors are overdue: retry later."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

@@ -23,6 +23,7 @@ CODE_OF = {
     Reason.OVERLOADED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Reason.DRAINING: grpc.StatusCode.UNAVAILABLE,
     Reason.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Reason.UNANCHORED: grpc.StatusCode.UNAVAILABLE,
 }
 
 
@@ -70,6 +71,7 @@ def test_the_tables_are_what_the_protocol_says() -> None:
         Reason.OVERLOADED,
         Reason.DRAINING,
         Reason.UNAVAILABLE,
+        Reason.UNANCHORED,
     }
 
 
