@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ledgerd.store.interface import Admitted, Changes, Entry, ForkRecord, KeyRecord, Mark
 from ledgerd.verification import Refused, Verified
-from receiptledger.core.chain import Head, Outcome, decide
+from receiptledger.core.chain import Head, Outcome, decide, follows
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.merkle import hash_leaf
 
@@ -172,8 +172,10 @@ class _Group:
                 item.error.reason, False, 0, item.receipt_hash, None, None, str(item.error)
             )
         receipt, key = item.receipt, item.key
-        state = self._state(receipt.chain)
+        state = self._chains.get(receipt.chain) or self._state(receipt.chain)
         head = state.head
+        if key == state.good_key and head is not None and follows(head, receipt):
+            return self._append(state, receipt, key, head.position + 1)
         if key != state.good_key and not self._allow(state, receipt, key):
             position = 0 if head is None else head.position + 1
             detail = _other_key(state.keys or [], key)
@@ -182,8 +184,7 @@ class _Group:
             )
         decision = decide(head, receipt, _History(self._store, state))
         if decision.outcome is Outcome.ACCEPTED:
-            self._append(state, receipt, key, decision.position)
-            return Answer(None, False, decision.position, receipt.receipt_hash, state.chain)
+            return self._append(state, receipt, key, decision.position)
         if decision.outcome is Outcome.DUPLICATE:
             return Answer(None, True, decision.position, receipt.receipt_hash, state.chain)
         if decision.outcome is Outcome.FORK:
@@ -221,12 +222,11 @@ class _Group:
         }
 
     def _state(self, chain: bytes) -> _Chain:
-        state = self._chains.get(chain)
-        if state is None:
-            owner = self._owner
-            head = owner._heads.get(chain) or self._store.head(chain)
-            state = _Chain(chain, head, good_key=owner._good_keys.get(chain))
-            self._chains[chain] = state
+        """A chain the group has not met yet."""
+        owner = self._owner
+        head = owner._heads.get(chain) or self._store.head(chain)
+        state = _Chain(chain, head, good_key=owner._good_keys.get(chain))
+        self._chains[chain] = state
         return state
 
     def _allow(self, state: _Chain, receipt: Receipt, key: bytes) -> bool:
@@ -245,29 +245,25 @@ class _Group:
             state.good_key = key
         return True
 
-    def _append(self, state: _Chain, receipt: Receipt, key: bytes, position: int) -> None:
+    def _append(self, state: _Chain, receipt: Receipt, key: bytes, position: int) -> Answer:
         if key != state.good_key:
             mode = self._owner._keyring.mode(receipt.agent)
             record = KeyRecord(state.chain, key, mode, position, None)
             self._keys.append(record)
             (state.keys if state.keys is not None else []).append(record)
             state.good_key = key
-        entry = Entry(
-            self.number,
-            hash_leaf(receipt.raw),
-            receipt.receipt_hash,
-            receipt.content_hash,
-            receipt.link_hash,
-            receipt.profile,
-            receipt.profile_version,
-            key,
-        )
-        admitted = Admitted(state.chain, position, entry, receipt.raw, self._now)
-        self.number += 1
+        chain, raw, own, link = state.chain, receipt.raw, receipt.receipt_hash, receipt.link_hash
+        content, number = receipt.content_hash, self.number
+        profile, version = receipt.profile, receipt.profile_version
+        entry = Entry(number, hash_leaf(raw), own, content, link, profile, version, key)
+        admitted = Admitted(chain, position, entry, raw, self._now)
+        self.number = number + 1
         self._admitted.append(admitted)
         state.added.append(admitted)
-        state.places[receipt.content_hash] = state.places[receipt.link_hash] = position
-        state.head = Head(position, receipt.link_hash, receipt.sequence)
+        places = state.places
+        places[content] = places[link] = position
+        state.head = Head(position, link, receipt.sequence)
+        return Answer(None, False, position, own, chain)
 
     def _keep_fork(self, state: _Chain, receipt: Receipt, position: int) -> None:
         """Both receipts of a fork are evidence: the one there is stored, keep this one too."""

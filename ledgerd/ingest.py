@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ledgerd.verification import Refused, Verified, verify_batch
 from ledgerd.writer import BatchJob, BatchResult, SealJob
@@ -78,6 +78,7 @@ class Ingest:
         writer: where verified batches go.
         board: what is published.
         draining: set when the daemon takes no more batches.
+        refusal: why no receipts are taken now, or None; asked for each batch.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Ingest:
         seal_wait_seconds: float,
         verify_threads: int,
         verify_pool: VerifyPool | None = None,
+        refusal: Callable[[], ServiceError | None] = lambda: None,
     ) -> None:
         self._writer = writer
         self._board = board
@@ -105,6 +107,7 @@ class Ingest:
         self._window = max_batches_in_flight
         self._seal_wait = seal_wait_seconds
         self._verify_pool = verify_pool
+        self._refusal = refusal
         self.draining = asyncio.Event()
         self._pool = ThreadPoolExecutor(
             max_workers=verify_threads or os.cpu_count() or 1, thread_name_prefix="verify"
@@ -122,7 +125,7 @@ class Ingest:
         """Run one stream until its sender half-closes or the daemon drains.
 
         Args:
-            read: the next batch, None at the end of the stream.
+            read: the next batch, None at the end of the stream; a call that is cancelled loses nothing.
             write: sends one answer.
 
         Returns:
@@ -163,6 +166,16 @@ class Ingest:
         # A stream that is gone does not wait for its answer: its error is nobody's surprise.
         future.add_done_callback(_retrieve)
         self._writer.submit(BatchJob(items, partial(_settle, future)))
+        return future
+
+    def admit(self, items: Sequence[Item]) -> asyncio.Future[BatchResult]:
+        """Commit a sender's batch, unless the ledger takes none now: then the future fails."""
+        refusal = self._refusal()
+        if refusal is None:
+            return self.commit(items)
+        future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_retrieve)
+        future.set_exception(refusal)
         return future
 
     async def barrier(self) -> None:
@@ -233,39 +246,37 @@ class _Stream:
         return self._drained
 
     async def _reading(self, group: asyncio.TaskGroup) -> None:
-        metrics = self._ingest._metrics
+        """Read until the sender ends or the daemon drains."""
         draining = asyncio.create_task(self._ingest.draining.wait())
+        pump = group.create_task(self._pump(group))
         try:
-            while True:
-                started = time.perf_counter()
-                await self._window.acquire()
-                metrics.stream_paused_seconds.inc(time.perf_counter() - started)
-                batch = await self._next(draining)
-                if batch is None:
-                    break
-                task = group.create_task(self._ingest.verify(batch))
-                self._verifying.put_nowait((batch, task))
+            await asyncio.wait((pump, draining), return_when=asyncio.FIRST_COMPLETED)
+            if not pump.done():
+                self._drained = True
+                pump.cancel()
+                await asyncio.wait((pump,))
         finally:
             draining.cancel()
         self._verifying.put_nowait(None)
 
-    async def _next(self, draining: asyncio.Task[Literal[True]]) -> Batch | None:
-        """The next batch; None at the end of the stream or when the daemon drains."""
-        reading = asyncio.ensure_future(self._read())
-        try:
-            await asyncio.wait((reading, draining), return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():
-                return reading.result()
-            self._drained = True
-            return None
-        finally:
-            reading.cancel()
+    async def _pump(self, group: asyncio.TaskGroup) -> None:
+        """Start verifying each batch as it comes. May be cancelled: what was read is handed on."""
+        metrics = self._ingest._metrics
+        while True:
+            started = time.perf_counter()
+            await self._window.acquire()
+            metrics.stream_paused_seconds.inc(time.perf_counter() - started)
+            batch = await self._read()
+            if batch is None:
+                return
+            task = group.create_task(self._ingest.verify(batch))
+            self._verifying.put_nowait((batch, task))
 
     async def _handing_over(self) -> None:
         """Batches reach the writer in the order they were read, however long each took to verify."""
         while (item := await self._verifying.get()) is not None:
             batch, task = item
-            self._committing.put_nowait((batch, self._ingest.commit(await task)))
+            self._committing.put_nowait((batch, self._ingest.admit(await task)))
         self._committing.put_nowait(None)
 
     async def _answering(self) -> None:

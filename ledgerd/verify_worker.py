@@ -55,22 +55,25 @@ def write_frame(stream: IO[bytes], value: Any) -> None:
 def pack(item: Verified) -> Packed:
     """What admission needs of a verified receipt; its bytes stay where they are."""
     r = item.receipt
+    # fmt: off
     return (
-        *(r.profile, r.profile_version, r.agent, r.stream, r.sequence, r.sequence_step),
-        *(r.previous, r.link_hash, r.content_hash, r.receipt_hash, r.sequence_start, item.key),
+        r.profile, r.profile_version, r.agent, r.stream, r.sequence, r.sequence_step, r.previous,
+        r.link_hash, r.content_hash, r.receipt_hash, r.sequence_start, item.key,
     )
+    # fmt: on
 
 
 def unpack(raw: bytes, packed: Packed) -> Verified:
     """The reverse of :func:`pack`. Signature and signed bytes are not carried: they were checked."""
-    profile, version, agent, stream, sequence, step, previous, link, content, own, start, key = (
+    (profile, version, agent, stream, number, step, previous, link, content, own, start, key) = (
         packed
     )
-    none = b""
+    # fmt: off
     receipt = Receipt(
-        *(raw, profile, version, agent, stream, sequence, step, previous, link, content, own),
-        *(none, none, None, None, None, (), start),
+        raw, profile, version, agent, stream, number, step, previous, link, content, own,
+        b"", b"", None, None, None, (), start,
     )
+    # fmt: on
     return Verified(receipt, key)
 
 

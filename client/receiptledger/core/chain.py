@@ -27,7 +27,7 @@ from receiptledger.core.errors import Reason, ReceiptError
 if TYPE_CHECKING:
     from receiptledger.core.receipt import Receipt
 
-__all__ = ["Decision", "Head", "History", "Outcome", "decide"]
+__all__ = ["Decision", "Head", "History", "Outcome", "decide", "follows"]
 
 
 @unique
@@ -84,6 +84,14 @@ class Decision:
         return ReceiptError(Reason(self.outcome.value), self.detail)
 
 
+def follows(head: Head, receipt: Receipt) -> bool:
+    """Rule 1, and nearly every receipt: it links to the head and its number, if any, advances."""
+    if receipt.previous != head.link_hash:
+        return False
+    number, before = receipt.sequence, head.sequence
+    return number is None or before is None or number == before + receipt.sequence_step
+
+
 def decide(head: Head | None, receipt: Receipt, history: History) -> Decision:
     """Where an authenticated receipt belongs in its chain. Pure; raises nothing.
 
@@ -94,10 +102,9 @@ def decide(head: Head | None, receipt: Receipt, history: History) -> Decision:
     """
     if head is None:
         return _first(receipt)
-    links = receipt.previous == head.link_hash
-    advances = _advances(head, receipt)
-    if links and advances:
+    if follows(head, receipt):
         return Decision(Outcome.ACCEPTED, head.position + 1)
+    links = receipt.previous == head.link_hash
     known = history.position_of(receipt.content_hash)
     if known is not None and history.identity(known)[0] == receipt.content_hash:
         return Decision(Outcome.DUPLICATE, known)
@@ -143,13 +150,6 @@ def _first(receipt: Receipt) -> Decision:
             f"a chain starts at sequence {receipt.sequence_start}, got {receipt.sequence}",
         )
     return Decision(Outcome.ACCEPTED, 0)
-
-
-def _advances(head: Head, receipt: Receipt) -> bool:
-    """Whether the format's own number is the next one, where both receipts have one."""
-    if receipt.sequence is None or head.sequence is None:
-        return True
-    return receipt.sequence == head.sequence + receipt.sequence_step
 
 
 def _claimed(head: Head, receipt: Receipt, history: History) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from receiptledger.core.canonical import canonicalize, describe, shown
@@ -235,10 +236,19 @@ ENCODINGS: Final[dict[str, tuple[Callable[[int], Decoder], str]]] = {
 }
 
 
-def bytes_reader(path: str, encoding: str, size: int) -> Reader[bytes]:
-    """Exactly `size` bytes in one of `ENCODINGS`, written the one way that encoding has."""
+def bytes_reader(path: str, encoding: str, size: int, *, remember: int = 0) -> Reader[bytes]:
+    """Exactly `size` bytes in one of `ENCODINGS`, written the one way that encoding has.
+
+    Args:
+        path: of the member.
+        encoding: one of `ENCODINGS`.
+        size: bytes.
+        remember: how many texts to remember with their bytes, for members that repeat.
+    """
     make, form = ENCODINGS[encoding]
     get, decode = getter(path), make(size)
+    if remember:
+        decode = lru_cache(maxsize=remember)(decode)
     want = f"{size} bytes in {form}"
 
     def read(value: dict[str, Any]) -> bytes:
