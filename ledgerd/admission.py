@@ -17,7 +17,6 @@ from ledgerd.store.interface import Admitted, Changes, Entry, ForkRecord, KeyRec
 from ledgerd.verification import Refused, Verified
 from receiptledger.core.chain import Head, Outcome, decide, follows
 from receiptledger.core.errors import Reason, ReceiptError
-from receiptledger.core.merkle import hash_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,7 +174,7 @@ class _Group:
         state = self._chains.get(receipt.chain) or self._state(receipt.chain)
         head = state.head
         if key == state.good_key and head is not None and follows(head, receipt):
-            return self._append(state, receipt, key, head.position + 1)
+            return self._append(state, item, head.position + 1)
         if key != state.good_key and not self._allow(state, receipt, key):
             position = 0 if head is None else head.position + 1
             detail = _other_key(state.keys or [], key)
@@ -184,7 +183,7 @@ class _Group:
             )
         decision = decide(head, receipt, _History(self._store, state))
         if decision.outcome is Outcome.ACCEPTED:
-            return self._append(state, receipt, key, decision.position)
+            return self._append(state, item, decision.position)
         if decision.outcome is Outcome.DUPLICATE:
             return Answer(None, True, decision.position, receipt.receipt_hash, state.chain)
         if decision.outcome is Outcome.FORK:
@@ -245,7 +244,8 @@ class _Group:
             state.good_key = key
         return True
 
-    def _append(self, state: _Chain, receipt: Receipt, key: bytes, position: int) -> Answer:
+    def _append(self, state: _Chain, item: Verified, position: int) -> Answer:
+        receipt, key = item.receipt, item.key
         if key != state.good_key:
             mode = self._owner._keyring.mode(receipt.agent)
             record = KeyRecord(state.chain, key, mode, position, None)
@@ -255,7 +255,7 @@ class _Group:
         chain, raw, own, link = state.chain, receipt.raw, receipt.receipt_hash, receipt.link_hash
         content, number = receipt.content_hash, self.number
         profile, version = receipt.profile, receipt.profile_version
-        entry = Entry(number, hash_leaf(raw), own, content, link, profile, version, key)
+        entry = Entry(number, item.leaf_hash, own, content, link, profile, version, key)
         admitted = Admitted(chain, position, entry, raw, self._now)
         self.number = number + 1
         self._admitted.append(admitted)

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from receiptledger.core.errors import Reason, ReceiptError
+from receiptledger.core.merkle import hash_leaf
 from receiptledger.core.receipt import Receipt, authenticate, first_readings, holds, readings
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ __all__ = ["Refused", "Verified", "verify_batch"]
 
 @dataclass(slots=True)
 class Verified:
-    """A receipt whose signature holds under `key`."""
+    """A receipt whose signature holds under `key`, and its leaf hash in a segment tree."""
 
     receipt: Receipt
     key: bytes
+    leaf_hash: bytes
 
 
 @dataclass(slots=True)
@@ -57,22 +59,26 @@ def verify_batch(
     """
     firsts = first_readings(raws, profiles, profile, limits)
     fresh: dict[bytes, tuple[bytes, ...]] = {}
-    items: list[Verified | Refused] = []
+    found: list[bytes | Verified | Refused] = []  # bytes: the first reading holds under this key
     for raw, first in zip(raws, firsts, strict=True):
         if isinstance(first, ReceiptError):
-            items.append(Refused(sha256(raw).digest(), first))
+            found.append(Refused(sha256(raw).digest(), first))
             continue
         keys = keyring.allowed(first) or fresh.get(first.chain, ())
+        if len(keys) == 1 and holds(first, keys[0]):  # nearly always
+            found.append(keys[0])
+            continue
         try:
-            if len(keys) == 1 and holds(
-                first, keys[0]
-            ):  # nearly always; no other reading is needed
-                items.append(Verified(first, keys[0]))
-                continue
             tries = tuple(readings(raw, profiles, profile=profile, limits=limits))
-            items.append(_try_all(tries, keys, hints, keyring, fresh))
+            found.append(_try_all(tries, keys, hints, keyring, fresh))
         except ReceiptError as error:
-            items.append(Refused(first.receipt_hash, error))
+            found.append(Refused(first.receipt_hash, error))
+    items: list[Verified | Refused] = []
+    for first, item in zip(firsts, found, strict=True):
+        if isinstance(item, bytes):
+            assert isinstance(first, Receipt)  # noqa: S101 - refusals were found above
+            item = Verified(first, item, hash_leaf(first.raw))
+        items.append(item)
     return items
 
 
@@ -94,7 +100,7 @@ def _try_all(
             continue
         if not keys:
             fresh[receipt.chain] = (key,)
-        return Verified(receipt, key)
+        return Verified(receipt, key, hash_leaf(receipt.raw))
     assert failure is not None, "there was a key to try"  # noqa: S101
     raise _explain(first, tries, keys, failure)
 

