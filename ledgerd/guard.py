@@ -17,10 +17,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Protocol
 
+from receiptledger.core.checkpoint import open_checkpoint
+from receiptledger.core.errors import LedgerError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["FileGuard", "Guard", "GuardError"]
+    from receiptledger.core.checkpoint import Checkpoint
+    from receiptledger.core.note import VerifierKey
+
+__all__ = ["FileGuard", "Guard", "GuardError", "check_guard", "refuse_lost_log"]
 
 
 class GuardError(Exception):
@@ -64,3 +71,73 @@ class FileGuard:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def check_guard(
+    guard: Guard,
+    verifier: VerifierKey,
+    size: int,
+    root_at: Callable[[int], bytes],
+    *,
+    create_guard: bool,
+) -> None:
+    """Hold a database against the guard, before anything is signed or published.
+
+    Args:
+        guard: the last signed checkpoint.
+        verifier: the log's key.
+        size: leaves the database has.
+        root_at: the database's root of a size up to that.
+        create_guard: accept a missing guard for a log that has leaves.
+
+    Raises:
+        GuardError: they disagree.
+        OSError: the guard cannot be read.
+    """
+    note = guard.read()
+    if note is None:
+        # A crash between the very first commit and the guard leaves an empty log without one.
+        if size == 0 or create_guard:
+            return
+        raise GuardError(
+            f"the guard file is missing, but the log has {size} leaves. If it was moved, set "
+            "guard_path. If it is lost and this database is the newest copy, start once with "
+            "--create-guard."
+        )
+    guarded = _open(note, verifier)
+    if guarded.size > size:
+        raise GuardError(
+            f"the database has {size} leaves, but {guarded.size} were signed: it was restored "
+            "from an old copy. Signing again would fork the log. Put the newest copy back, or start "
+            "a new log with a new origin and key."
+        )
+    if root_at(guarded.size) != guarded.root:
+        raise GuardError(
+            f"the database and the guard have different roots for {guarded.size} leaves: the log has "
+            "split. Keep both as evidence and start a new log with a new origin and key."
+        )
+
+
+def refuse_lost_log(guard: Guard, verifier: VerifierKey) -> None:
+    """A guard without a log: the database is gone, and a new one would reuse its sizes.
+
+    Raises:
+        GuardError: leaves were signed.
+        OSError: the guard cannot be read.
+    """
+    note = guard.read()
+    if note is None:
+        return
+    size = _open(note, verifier).size
+    if size > 0:
+        raise GuardError(
+            f"the database is empty, but the guard says {size} leaves were signed. Put the database "
+            "back, or start a new log with a new origin and key."
+        )
+
+
+def _open(note: bytes, verifier: VerifierKey) -> Checkpoint:
+    try:
+        return open_checkpoint(note, verifier)
+    except LedgerError as error:
+        raise GuardError(f"the guard file is not a checkpoint of this log: {error}") from None

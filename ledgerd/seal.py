@@ -1,24 +1,27 @@
 """What one seal adds to the log, as a pure plan.
 
 Every unsealed run of receipts becomes head leaves, each new key a key leaf before the first head leaf
-that relies on it. `plan_seal` computes leaves, tiles and the new root; it signs nothing and writes
-nothing.
+that relies on it. Then come anchor leaves: one for each timestamp without a leaf, and for each whose
+evidence came after its leaf. `plan_seal` computes leaves, tiles and the new root; it signs nothing and
+writes nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from ledgerd.store.interface import Changes, Entry, KeyRecord, Mark, Segment
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf
+from ledgerd.store.interface import AnchorRecord, Changes, Entry, KeyRecord, Mark, Segment
+from receiptledger.core.errors import EvidenceError
+from receiptledger.core.leaf import AnchorLeaf, HeadLeaf, KeyLeaf, parse_leaf
 from receiptledger.core.merkle import hash_leaf
 from receiptledger.core.segment import runs, segment_root
 
 if TYPE_CHECKING:
     from receiptledger.core.tile import Frontier, TileId
 
-__all__ = ["SealPlan", "Unsealed", "UnsealedChain", "plan_seal"]
+__all__ = ["SealPlan", "Unsealed", "UnsealedChain", "is_anchor_leaf", "plan_seal"]
 
 
 @dataclass(slots=True)
@@ -39,6 +42,12 @@ class Unsealed:
     chains: dict[bytes, UnsealedChain] = field(default_factory=dict)
     receipts: int = 0
     next_number: int = 0  # admission numbers below this are here or sealed
+    anchors: dict[int, AnchorRecord] = field(default_factory=dict)  # by number; each owed a leaf
+
+    @property
+    def nothing(self) -> bool:
+        """Whether a seal would add no leaf."""
+        return not self.chains and not self.anchors
 
     def add(self, changes: Changes, prev_link: dict[bytes, bytes | None]) -> None:
         """Note what a commit admitted.
@@ -74,6 +83,12 @@ class SealPlan:
     tiles: dict[TileId, bytes]
     frontier: Frontier
     sealed_number: int
+    anchors: list[AnchorRecord] = field(default_factory=list)  # with the leaf indexes they gain
+
+    @property
+    def content_leaves(self) -> int:
+        """Leaves that are no anchor leaves; they come first."""
+        return len(self.leaves) - len(self.anchors)
 
 
 def plan_seal(frontier: Frontier, unsealed: Unsealed) -> SealPlan:
@@ -82,6 +97,8 @@ def plan_seal(frontier: Frontier, unsealed: Unsealed) -> SealPlan:
     for chain, pending in unsealed.chains.items():
         _plan_chain(plan, chain, pending)
         plan.cleared.extend(pending.marks)
+    for number in sorted(unsealed.anchors):
+        _plan_anchor(plan, unsealed.anchors[number])
     plan.frontier, plan.tiles = frontier.append([hash_leaf(leaf) for leaf in plan.leaves])
     return plan
 
@@ -109,3 +126,27 @@ def _plan_chain(plan: SealPlan, chain: bytes, pending: UnsealedChain) -> None:
         plan.segments.append(Segment(chain, first, last, plan.first_leaf + len(plan.leaves)))
         plan.leaves.append(leaf.encode())
         first, prev = last + 1, run[-1].link_hash
+
+
+def _plan_anchor(plan: SealPlan, record: AnchorRecord) -> None:
+    """One leaf: of the timestamp, of its evidence, or of both when neither has one yet."""
+    index = plan.first_leaf + len(plan.leaves)
+    evidence = None if record.evidence is None else sha256(record.evidence).digest()
+    response = sha256(record.response).digest()
+    leaf = AnchorLeaf(record.size, record.root, record.tsa, response, evidence)
+    plan.leaves.append(leaf.encode())
+    plan.anchors.append(
+        replace(
+            record,
+            leaf_index=index if record.leaf_index is None else record.leaf_index,
+            evidence_leaf_index=None if evidence is None else index,
+        )
+    )
+
+
+def is_anchor_leaf(leaf: bytes) -> bool:
+    """Whether a leaf of the log commits a timestamp: no content that has to be anchored itself."""
+    try:
+        return isinstance(parse_leaf(leaf), AnchorLeaf)
+    except EvidenceError:
+        return False

@@ -4,8 +4,9 @@ One step, in this order; each line is what a crash right after it leaves behind:
 
 1. plan      nothing changed.
 2. sign      nothing changed; the note has not left this process.
-3. commit    THE COMMIT POINT: leaves, tiles, segments, checkpoint and cleared marks are durable
-             together. A restart finds the new size, advances the guard and publishes.
+3. commit    THE COMMIT POINT: leaves, tiles, segments, checkpoint, leaf indexes of keys and anchors,
+             and cleared marks are durable together. A restart finds the new size, advances the
+             guard and publishes.
 4. guard     the last signed checkpoint is remembered outside the database.
 5. publish   readers see it; waiting SEALED acks are answered.
 
@@ -16,9 +17,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ledgerd.guard import Guard, GuardError
-from ledgerd.seal import SealPlan, Unsealed, UnsealedChain, plan_seal
+from ledgerd.guard import check_guard, refuse_lost_log
+from ledgerd.seal import SealPlan, Unsealed, UnsealedChain, is_anchor_leaf, plan_seal
 from ledgerd.store.interface import (
+    AnchorRecord,
     Changes,
     Entry,
     Head,
@@ -37,6 +39,7 @@ from receiptledger.core.tile import TILE_WIDTH, Frontier, TileId, tile_width
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ledgerd.guard import Guard
     from receiptledger.core.note import NoteSigner
 
 __all__ = ["RecoveryError", "Sequencer"]
@@ -60,6 +63,8 @@ class _LogStore(Protocol):
     def entries(self, chain: bytes, first: int, last: int) -> Iterator[Entry]: ...
     def last_segment(self, chain: bytes) -> Segment | None: ...
     def next_number(self) -> int: ...
+    def anchor(self, number: int) -> AnchorRecord | None: ...
+    def unsealed_anchors(self) -> list[AnchorRecord]: ...
 
 
 class Sequencer:
@@ -85,6 +90,7 @@ class Sequencer:
         self._publish = publish
         self._frontier = Frontier.empty()
         self._unsealed = Unsealed()
+        self._content_size = 0
 
     @property
     def tree_size(self) -> int:
@@ -92,9 +98,23 @@ class Sequencer:
         return self._frontier.size
 
     @property
+    def content_size(self) -> int:
+        """Committed tree size after the last leaf that is no anchor leaf. Safe from any thread.
+
+        A checkpoint of at least this size covers all that there is to anchor: anchor leaves alone
+        need no new timestamp, or each timestamp would call for the next one.
+        """
+        return self._content_size
+
+    @property
     def unsealed_receipts(self) -> int:
         """Receipts the next seal will cover."""
         return self._unsealed.receipts
+
+    @property
+    def unsealed_anchors(self) -> int:
+        """Anchors the next seal will give a leaf."""
+        return len(self._unsealed.anchors)
 
     @property
     def unsealed_chains(self) -> int:
@@ -113,10 +133,16 @@ class Sequencer:
         """
         state = self._store.log_state()
         if state is None:
-            self._refuse_lost_log()
+            refuse_lost_log(self._guard, self._signer.verifier)
             state = self._seal(SealPlan(0, [], [], [], [], {}, Frontier.empty(), 0))
         self._load(state)
-        self._check_guard(state, create_guard=create_guard)
+        check_guard(
+            self._guard,
+            self._signer.verifier,
+            state.size,
+            self._root_at,
+            create_guard=create_guard,
+        )
         self._finish(state)
 
     def reload(self) -> None:
@@ -137,12 +163,22 @@ class Sequencer:
         self._finish(state)
 
     def observe(self, changes: Changes) -> None:
-        """Admissions were committed: they are unsealed now."""
+        """Admissions or anchors were committed: they are unsealed now.
+
+        Raises:
+            StoreError: an anchor could not be read again; call `reload` before the next step.
+        """
         before: dict[bytes, bytes | None] = {}
         for item in changes.admitted:
             if item.chain not in self._unsealed.chains and item.chain not in before:
                 before[item.chain] = self._link_before(item.chain, item.position)
         self._unsealed.add(changes, before)
+        for handed in changes.anchors:
+            # The store's record counts, not the caller's: a seal may have come between its reading
+            # and its commit, and would be forgotten, so that the anchor got a second leaf.
+            record = self._store.anchor(handed.number)
+            if record is not None and record.unsealed:
+                self._unsealed.anchors[record.number] = record
 
     def step(self) -> LogState | None:
         """Seal everything unsealed; None when there is nothing.
@@ -151,11 +187,13 @@ class Sequencer:
             StoreError: the outcome of the commit is unknown; call `reload` before the next step.
             OSError: the guard could not be written; nothing was published.
         """
-        if not self._unsealed.chains:
+        if self._unsealed.nothing:
             return None
         plan = plan_seal(self._frontier, self._unsealed)
         state = self._seal(plan)
         self._frontier = plan.frontier
+        if plan.content_leaves:
+            self._content_size = plan.first_leaf + plan.content_leaves
         self._unsealed = Unsealed(next_number=plan.sealed_number)
         self._finish(state)
         return state
@@ -176,6 +214,7 @@ class Sequencer:
                     keys=plan.keys,
                     cleared=plan.cleared,
                     state=state,
+                    anchors=plan.anchors,
                 )
             )
         )
@@ -201,27 +240,51 @@ class Sequencer:
                 f"the tiles of {state.size} leaves do not lead to the signed root: the database is "
                 "damaged. Restore a verified backup and run `ledgerd fsck`."
             )
-        self._check_last_tile(state.size)
+        newest = self._check_last_tile(state.size)
         self._frontier = frontier
         self._unsealed = Unsealed(next_number=self._store.next_number())
         for mark in self._store.marks():
             self._restore(mark)
+        for record in self._store.unsealed_anchors():
+            if not record.unsealed:
+                raise RecoveryError(f"anchor {record.number} is marked unsealed but has its leaf")
+            self._unsealed.anchors[record.number] = record
+        self._content_size = self._find_content(state.size, newest)
 
-    def _check_last_tile(self, size: int) -> None:
+    def _find_content(self, size: int, leaves: list[bytes]) -> int:
+        """Walk back over anchor leaves; on a log that idles, a handful for each day of that.
+
+        Args:
+            size: leaves of the log.
+            leaves: those of its last tile.
+        """
+        while leaves:
+            for leaf in reversed(leaves):
+                if not is_anchor_leaf(leaf):
+                    return size
+                size -= 1
+            leaves = self._read_leaves(size - TILE_WIDTH, TILE_WIDTH) if size else []
+        return 0
+
+    def _read_leaves(self, first: int, count: int) -> list[bytes]:
+        try:
+            return self._store.leaves(first, count)
+        except StoreError as error:
+            raise RecoveryError(f"the newest leaves are damaged: {error}") from None
+
+    def _check_last_tile(self, size: int) -> list[bytes]:
         """Re-hash the newest leaves before signing over them: one flipped bit has killed logs."""
         if size == 0:
-            return
+            return []
         tile = TileId(0, (size - 1) // TILE_WIDTH)
         width = tile_width(tile, size)
         row = self._store.tile(tile)
-        try:
-            leaves = self._store.leaves(tile.index * TILE_WIDTH, width)
-        except StoreError as error:
-            raise RecoveryError(f"the newest leaves are damaged: {error}") from None
+        leaves = self._read_leaves(tile.index * TILE_WIDTH, width)
         for offset, leaf in enumerate(leaves):
             if hash_leaf(leaf) != row[offset * 32 : offset * 32 + 32]:
                 index = tile.index * TILE_WIDTH + offset
                 raise RecoveryError(f"leaf {index} does not hash to what its tile says")
+        return leaves
 
     def _restore(self, mark: Mark) -> None:
         """One mark of a chain; the first one of a chain reads all its unsealed entries."""
@@ -249,33 +312,6 @@ class Sequencer:
             raise RecoveryError(f"chain {chain.hex()} has no position {position - 1}")
         return entry.link_hash
 
-    def _check_guard(self, state: LogState, *, create_guard: bool) -> None:
-        note = self._guard.read()
-        if note is None:
-            # A crash between the very first commit and the guard leaves an empty log without one.
-            if state.size == 0 or create_guard:
-                return
-            raise GuardError(
-                f"the guard file is missing, but the log has {state.size} leaves. If it was moved, set "
-                "guard_path. If it is lost and this database is the newest copy, start once with "
-                "--create-guard."
-            )
-        try:
-            guarded = open_checkpoint(note, self._signer.verifier)
-        except LedgerError as error:
-            raise GuardError(f"the guard file is not a checkpoint of this log: {error}") from None
-        if guarded.size > state.size:
-            raise GuardError(
-                f"the database has {state.size} leaves, but {guarded.size} were signed: it was restored "
-                "from an old copy. Signing again would fork the log. Put the newest copy back, or start "
-                "a new log with a new origin and key."
-            )
-        if self._root_at(guarded.size) != guarded.root:
-            raise GuardError(
-                f"the database and the guard have different roots for {guarded.size} leaves: the log has "
-                "split. Keep both as evidence and start a new log with a new origin and key."
-            )
-
     def _root_at(self, size: int) -> bytes:
         """Root of an older size, from tiles that `_load` had no need of."""
         try:
@@ -285,18 +321,3 @@ class Sequencer:
                 f"the tiles of the {size} leaves the guard knows are damaged: {error}. Restore a "
                 "verified backup and run `ledgerd fsck`."
             ) from None
-
-    def _refuse_lost_log(self) -> None:
-        """A guard without a log: the database is gone, and a new one would reuse its sizes."""
-        note = self._guard.read()
-        if note is None:
-            return
-        try:
-            size = open_checkpoint(note, self._signer.verifier).size
-        except LedgerError as error:
-            raise GuardError(f"the guard file is not a checkpoint of this log: {error}") from None
-        if size > 0:
-            raise GuardError(
-                f"the database is empty, but the guard says {size} leaves were signed. Put the database "
-                "back, or start a new log with a new origin and key."
-            )

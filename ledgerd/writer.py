@@ -1,4 +1,4 @@
-"""The one thread that commits: admissions of all streams in groups, and seals.
+"""The one thread that commits: admissions of all streams in groups, seals, and what anchoring keeps.
 
 Everything that changes durable state passes through :meth:`Writer.step`, one at a time, so heads, the
 right edge of the tree and what is unsealed each have one owner. An answer leaves only after the commit
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["BatchJob", "BatchResult", "SealJob", "Writer"]
+__all__ = ["BatchJob", "BatchResult", "CommitJob", "SealJob", "Writer"]
 
 _log = structlog.get_logger(__name__)
 
@@ -60,7 +60,32 @@ class SealJob:
     done: Callable[[LogState | ServiceError | None], None]
 
 
-Job = BatchJob | SealJob
+@dataclass(slots=True)
+class CommitJob:
+    """A commit without receipts; `done` gets None when it is durable, or the error.
+
+    Attributes:
+        changes: intents, anchors, blobs and refused answers, nothing else.
+    """
+
+    changes: Changes
+    done: Callable[[ServiceError | None], None]
+
+    def __post_init__(self) -> None:
+        other = self.changes
+        if (
+            other.admitted
+            or other.heads
+            or other.marks
+            or other.keys
+            or other.forks
+            or other.sealed
+        ):
+            # Admission and sequencer would not know of them.
+            raise ValueError("receipts, keys and seals have jobs of their own")
+
+
+Job = BatchJob | SealJob | CommitJob
 
 
 class _Committer(Protocol):
@@ -147,6 +172,9 @@ class Writer:
         if isinstance(job, SealJob):
             self.seal(job)
             return None
+        if isinstance(job, CommitJob):
+            self.commit(job)
+            return None
         group, receipts = [job], len(job.items)
         following: Job | None = None
         while receipts < self._max_group:
@@ -201,10 +229,24 @@ class Writer:
             self._metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)
         self._deliver([_call(job.done, state)])
 
+    def commit(self, job: CommitJob) -> None:
+        """Commit what is no receipt and answer."""
+        try:
+            self._settle_doubt()
+            self._commit_now(job.changes)
+            self._sequencer.observe(job.changes)
+        except (StoreError, OSError) as error:
+            self._fail([job.done], error)
+            return
+        self._deliver([_call(job.done, None)])
+
     def _commit(self, changes: Changes) -> None:
         """Commit, also for a group that adds nothing while no commit vouches for what is stored."""
         if self._synced and not (changes.admitted or changes.forks or changes.keys):
             return
+        self._commit_now(changes)
+
+    def _commit_now(self, changes: Changes) -> None:
         started = time.perf_counter()
         self._store.commit(changes)
         self._metrics.store_sync_seconds.observe(time.perf_counter() - started)

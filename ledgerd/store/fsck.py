@@ -1,8 +1,9 @@
 """Does a ledger hold together? Everything in it against everything else, and against the log's key.
 
-A check reads a store that nothing writes to, in two walks: the chains (:mod:`fsck_chains`), where
-every receipt is hashed, read and its signature verified again on all cores, and the log
-(:mod:`fsck_log`), where the tree is grown again from its leaves. It streams: memory does not grow
+A check reads a store that nothing writes to, in three walks: the chains (:mod:`fsck_chains`), where
+every receipt is hashed, read and its signature verified again on all cores, the log
+(:mod:`fsck_log`), where the tree is grown again from its leaves, and the timestamps
+(:mod:`fsck_anchors`), each held against its checkpoint, leaves and evidence. It streams: memory does not grow
 with the ledger. It changes nothing and repairs nothing; what is found damaged is restored from a
 backup, which is held against the guard when the daemon starts.
 
@@ -17,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from ledgerd.store.fsck_anchors import AnchorPass
 from ledgerd.store.fsck_chains import ChainPass
 from ledgerd.store.fsck_log import LogPass, count_tiles
 from ledgerd.store.fsck_report import Damage, GuardState, Problem, Report
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from receiptledger.core.note import VerifierKey
 
 __all__ = ["Damage", "GuardState", "Problem", "Report", "check"]
+
+_OF_ANCHORS = {"anchors", "index records of anchors", "blobs", "intents", "quarantined"}
 
 CHUNKS_PER_THREAD: Final = 4  # under way at once; each at most 1 MiB of receipts
 
@@ -86,8 +90,10 @@ def check(
         chains.run()
     if state is not None or guard is not None or report.unread:
         LogPass(store, state, report.tree_size, verifier, guard, report, advance).run()
+    anchors = AnchorPass(store, report.tree_size, verifier, report)
+    anchors.run()
     _check_numbers(store, report, state, chains)
-    _check_counts(report, counts, chains)
+    _check_counts(report, counts, chains, anchors)
     return report
 
 
@@ -118,7 +124,7 @@ def _counts(store: Store, report: Report) -> Counts:
         return store.counts()
     except StoreError as error:
         report.unreadable("counts", "the number of records", error)
-        return Counts(0, 0, 0, 0, 0, 0, 0, 0, 0)
+        return Counts(*[0] * 8)
 
 
 def _state(store: Store, report: Report, counts: Counts) -> LogState | None:
@@ -127,7 +133,7 @@ def _state(store: Store, report: Report, counts: Counts) -> LogState | None:
     except StoreError as error:
         report.unreadable("state", "log state", error)
         return None
-    if state is None and counts != Counts(0, 0, 0, 0, 0, 0, 0, 0, 0):
+    if state is None and counts != Counts(*[0] * 8):
         # The first commit of all writes the state of an empty log.
         report.missing("state", "log state")
     return state
@@ -148,7 +154,7 @@ def _check_numbers(store: Store, report: Report, state: LogState | None, chains:
         report.add(Damage.NUMBER, "the journal", expected, f"{numbers} numbers")
 
 
-def _check_counts(report: Report, counts: Counts, chains: ChainPass) -> None:
+def _check_counts(report: Report, counts: Counts, chains: ChainPass, anchors: AnchorPass) -> None:
     """The walks went from record to record; what they did not meet, nothing leads to."""
     checked, unread = report.checked, report.unread
     reached = {
@@ -160,9 +166,15 @@ def _check_counts(report: Report, counts: Counts, chains: ChainPass) -> None:
         "segments": (checked["segments"], counts.segments),
         "keys": (checked["keys"], counts.keys),
         "forks": (checked["forks"], counts.forks),
+        "anchors": (checked["anchors"], counts.anchors),
+        "index records of anchors": (anchors.links, counts.anchor_links),
+        "blobs": (len(anchors.named), counts.blobs),
+        "intents": (checked["intents"], counts.intents),
+        "quarantined": (checked["quarantined"], counts.quarantined),
         "records of no known kind": (0, counts.unknown),
     }
     for kind, (expected, got) in reached.items():
         # Where a record was lost, what depends on it was not reached either.
-        if got > expected and not unread & {kind, "chains", "entries"}:
+        parents = {kind, "anchors"} if kind in _OF_ANCHORS else {kind, "chains", "entries"}
+        if got > expected and not unread & parents:
             report.add(Damage.SURPLUS, kind, f"{expected} that the ledger leads to", got)

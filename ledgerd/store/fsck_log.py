@@ -17,7 +17,7 @@ from ledgerd.store.interface import Segment, StoreError
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.encoding import digest_text
 from receiptledger.core.errors import EvidenceError
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
+from receiptledger.core.leaf import AnchorLeaf, HeadLeaf, KeyLeaf, parse_leaf
 from receiptledger.core.merkle import HASH_SIZE, hash_leaf
 from receiptledger.core.tile import TILE_WIDTH, Frontier, TileId, tile_path
 
@@ -303,15 +303,17 @@ class LogPass:
         try:
             leaf: Leaf = parse_leaf(data)
         except EvidenceError as error:
-            self._report.add(Damage.LEAF, where, "a head or key leaf", error)
+            self._report.add(Damage.LEAF, where, "a head, key or anchor leaf", error)
             return
         try:
             if isinstance(leaf, HeadLeaf):
                 self._check_head_leaf(where, index, leaf)
-            else:
+            elif isinstance(leaf, KeyLeaf):
                 self._check_key_leaf(where, index, leaf)
+            else:
+                self._check_anchor_leaf(where, index, leaf)
         except StoreError:
-            return  # the record is damaged: named by the walk over its chain
+            return  # the record is damaged: named by the walk over its chain, or over the anchors
 
     def _check_head_leaf(self, where: str, index: int, leaf: HeadLeaf) -> None:
         found = self._store.segment(leaf.chain, leaf.first)
@@ -325,6 +327,13 @@ class LogPass:
         if indexes != [index]:
             expected = f"a record of key {leaf.key.hex()} of {place(leaf.chain)}, leaf {index}"
             self._report.add(Damage.KEY, where, expected, ", ".join(map(str, indexes)) or None)
+
+    def _check_anchor_leaf(self, where: str, index: int, leaf: AnchorLeaf) -> None:
+        record = self._store.anchor_at(index)
+        if record is None or index not in (record.leaf_index, record.evidence_leaf_index):
+            expected = f"an anchor of {leaf.size} leaves by {leaf.tsa}, leaf {index}"
+            got = None if record is None else f"anchor {record.number}, leaf {record.leaf_index}"
+            self._report.add(Damage.ANCHOR_INDEX, where, expected, got)
 
 
 def count_tiles(size: int) -> int:

@@ -52,6 +52,12 @@ class Damage(StrEnum):
     CHECKPOINT = "checkpoint"
     STATE = "log state"
     GUARD = "guard"
+    # Timestamps.
+    ANCHOR = "anchor"
+    ANCHOR_INDEX = "anchor index"
+    EVIDENCE = "revocation evidence"
+    INTENT = "intent"
+    QUARANTINED = "refused answer"
 
 
 @unique
@@ -116,6 +122,10 @@ class Report:
                 "keys",
                 "forks",
                 "marks",
+                "anchors",
+                "blobs",
+                "intents",
+                "quarantined",
             ),
             0,
         )

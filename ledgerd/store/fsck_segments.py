@@ -117,7 +117,7 @@ class SegmentWalk:
             self._before = None
             return
         if not isinstance(leaf, HeadLeaf):
-            self._report.add(Damage.SEGMENT, where, "a head leaf", "a key leaf")
+            self._report.add(Damage.SEGMENT, where, "a head leaf", type(leaf).__name__)
             return
         committed = f"{place(leaf.chain)}, positions {leaf.first}..{leaf.last}"
         stored = f"{place(self._chain)}, positions {segment.first}..{segment.last}"

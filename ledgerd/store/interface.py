@@ -6,8 +6,13 @@ Rules every implementation keeps (tests/contract holds them to it):
 - When `commit` returns, the change and everything committed before it is on stable storage.
 - When `commit` raises :class:`StoreError`, the outcome is unknown: the caller forgets what it
   remembers of the store, reads again, and commits once more before it acknowledges anything.
-- Records are append-only, except heads, tiles (growing rows), keys (gain a leaf index), marks and
-  the log state. Readers bound what they read by a tree size, never by a snapshot.
+- Records are append-only, except heads, tiles (growing rows), keys (gain a leaf index), anchors (gain
+  evidence and leaf indexes), intents, marks and the log state. Readers bound what they read by a tree
+  size, never by a snapshot.
+- A leaf index is given by a seal and by nothing else: those in :attr:`Changes.anchors` are ignored, so
+  a record that was read before a seal may be handed in with its evidence after it.
+- Anchors and refused answers are numbered without holes, and none is written over with another one: a
+  commit that would do that raises StoreError and changes nothing. The same record again is no change.
 - `commit` is called by one thread; reads may come from any thread at any time.
 """
 
@@ -16,6 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from ledgerd.store.anchor_records import (
+    AnchorIntent,
+    AnchorLinks,
+    AnchorRecord,
+    AnchorStore,
+    Quarantined,
+)
 from receiptledger.core.chain import Head
 
 if TYPE_CHECKING:
@@ -25,6 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admitted",
+    "AnchorIntent",
+    "AnchorLinks",
+    "AnchorRecord",
+    "AnchorStore",
     "ChangedFormatError",
     "Changes",
     "Counts",
@@ -34,6 +50,7 @@ __all__ = [
     "KeyRecord",
     "LogState",
     "Mark",
+    "Quarantined",
     "Sealed",
     "Segment",
     "Store",
@@ -157,6 +174,7 @@ class Sealed:
     keys: Sequence[KeyRecord]  # the same records, now with their leaf index
     cleared: Sequence[Mark]  # exactly the marks this seal covered
     state: LogState
+    anchors: Sequence[AnchorRecord] = ()  # those that gained a leaf index
 
 
 @dataclass(slots=True)
@@ -169,6 +187,18 @@ class Changes:
     keys: Sequence[KeyRecord] = ()
     forks: Sequence[ForkRecord] = ()
     sealed: Sealed | None = None
+    intents: Sequence[AnchorIntent] = ()  # each replaces the one of its TSA
+    dropped_intents: Sequence[str] = ()  # TSA names; dropped before `intents` are put
+    anchors: Sequence[AnchorRecord] = ()  # new ones, and old ones that gained evidence
+    blobs: dict[bytes, bytes] = field(default_factory=dict)  # SHA-256 -> part of evidence
+    quarantined: Sequence[Quarantined] = ()
+
+    @property
+    def has_anchoring(self) -> bool:
+        """Whether anything of timestamps is in it, besides what a seal does to anchors."""
+        return bool(
+            self.intents or self.dropped_intents or self.anchors or self.blobs or self.quarantined
+        )
 
 
 @dataclass(slots=True)
@@ -192,10 +222,15 @@ class Counts:
     segments: int
     keys: int
     forks: int
+    anchors: int = 0
+    anchor_links: int = 0  # index records of anchors
+    intents: int = 0
+    blobs: int = 0
+    quarantined: int = 0
     unknown: int = 0  # of no kind a store of this format has
 
 
-class Store(Protocol):
+class Store(AnchorStore, Protocol):
     """Everything above the store goes through this."""
 
     def commit(self, changes: Changes) -> None:

@@ -11,14 +11,18 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ledgerd.store.anchor_invariants import apply_anchoring, require, seal_anchor
 from ledgerd.store.interface import (
     Admitted,
+    AnchorIntent,
+    AnchorRecord,
     Entry,
     ForkRecord,
     Head,
     KeyRecord,
     LogState,
     Mark,
+    Quarantined,
     Segment,
     Stored,
 )
@@ -58,6 +62,11 @@ class Tables:
     sealed: dict[bytes, Segment] = field(default_factory=dict)  # chain -> newest segment
     checkpoints: dict[int, bytes] = field(default_factory=dict)
     state: dict[str, LogState] = field(default_factory=dict)  # under "log"
+    intents: dict[str, AnchorIntent] = field(default_factory=dict)  # by TSA
+    anchors: dict[int, AnchorRecord] = field(default_factory=dict)
+    anchor_leaves: dict[int, int] = field(default_factory=dict)  # leaf index -> anchor
+    blobs: dict[bytes, bytes] = field(default_factory=dict)
+    quarantined: dict[int, Quarantined] = field(default_factory=dict)
 
     def copy(self) -> Tables:
         """Tables that change independently."""
@@ -81,6 +90,7 @@ def apply(tables: Tables, changes: Changes) -> Undo:
 
     Raises:
         AssertionError: an invariant does not hold; nothing was applied.
+        StoreError: a record of timestamps contradicts what is there; nothing was applied.
     """
     commit = _Commit(tables)
     try:
@@ -92,6 +102,7 @@ def apply(tables: Tables, changes: Changes) -> Undo:
             commit.key(key, range(0))
         for fork in changes.forks:
             commit.fork(fork)
+        apply_anchoring(commit, changes)
         if changes.sealed is not None:
             commit.seal(changes.sealed)
         commit.check_marked(changes.admitted)
@@ -117,20 +128,24 @@ class _Commit:
     def add(self, table: str, key: Any, value: Any) -> None:
         """Write one record that never changes."""
         former = getattr(self.tables, table).get(key, value)
-        _require(former == value, f"immutable record of {table} rewritten with other content")
+        require(former == value, f"immutable record of {table} rewritten with other content")
         self.put(table, key, value)
+
+    def drop(self, table: str, key: Any) -> None:
+        """Delete one record."""
+        self.log.append((table, key, getattr(self.tables, table).pop(key)))
 
     def admit(self, admitted: Sequence[Admitted]) -> None:
         tables = self.tables
         following = len(tables.journal)  # numbers have no holes
         for one in admitted:
-            _require(
+            require(
                 one.entry.number not in tables.journal,
                 f"admission number {one.entry.number} reused",
             )
             self._admit_one(one)
         numbers = {one.entry.number for one in admitted}
-        _require(
+        require(
             numbers == set(range(following, following + len(admitted))),
             f"admission numbers do not go on from {following}",
         )
@@ -138,13 +153,13 @@ class _Commit:
     def _admit_one(self, one: Admitted) -> None:
         chain, position, entry, raw = one.chain, one.position, one.entry, one.raw
         following = self.tables.newest.get(chain, -1) + 1
-        _require(position >= following, f"immutable record rewritten: position {position} is taken")
-        _require(position == following, f"position gap: {position} comes, {following} is next")
+        require(position >= following, f"immutable record rewritten: position {position} is taken")
+        require(position == following, f"position gap: {position} comes, {following} is next")
         hashes = (chain, entry.leaf_hash, entry.content_hash, entry.link_hash, entry.key)
-        _require(all(len(data) == 32 for data in hashes), "a hash or key is not 32 bytes")
-        _require(len(raw) > 0, "a receipt without bytes")
-        _require(entry.receipt_hash == _sha256(raw), "receipt hash is not that of the bytes")
-        _require(entry.leaf_hash == _sha256(b"\x00" + raw), "leaf hash is not that of the bytes")
+        require(all(len(data) == 32 for data in hashes), "a hash or key is not 32 bytes")
+        require(len(raw) > 0, "a receipt without bytes")
+        require(entry.receipt_hash == _sha256(raw), "receipt hash is not that of the bytes")
+        require(entry.leaf_hash == _sha256(b"\x00" + raw), "leaf hash is not that of the bytes")
         self.add("entries", (chain, position), replace(entry))
         self.add("journal", entry.number, Stored(chain, position, raw, one.admitted_at))
         self.add("places", entry.receipt_hash, (chain, position))
@@ -154,11 +169,11 @@ class _Commit:
 
     def move_heads(self, changes: Changes) -> None:
         moved = {one.chain for one in changes.admitted}
-        _require(moved <= changes.heads.keys(), "head not moved with its chain")
+        require(moved <= changes.heads.keys(), "head not moved with its chain")
         for chain, head in changes.heads.items():
             entry = self.tables.entries.get((chain, head.position))
             newest = self.tables.newest.get(chain)
-            _require(
+            require(
                 entry is not None and head.position == newest and head.link_hash == entry.link_hash,
                 f"head at {head.position} does not match its entry (newest position {newest})",
             )
@@ -169,8 +184,8 @@ class _Commit:
 
     def mark(self, mark: Mark) -> None:
         place = (mark.chain, mark.position)
-        _require(place in self.tables.entries, "mark on a position that is not there")
-        _require(place not in self.tables.covered, "mark on a position that is sealed")
+        require(place in self.tables.entries, "mark on a position that is not there")
+        require(place not in self.tables.covered, "mark on a position that is sealed")
         self.put("marks", place, replace(mark))
 
     def key(self, record: KeyRecord, sealed: range) -> None:
@@ -180,22 +195,22 @@ class _Commit:
         gained = record.leaf_index is not None and (former is None or former.leaf_index is None)
         if former is not None:
             expected = replace(former, leaf_index=record.leaf_index) if gained else former
-            _require(record == expected, "immutable record of keys rewritten with other content")
-        _require(record.mode in {"pinned", "registered"}, f"unknown trust mode {record.mode!r}")
-        _require(len(record.chain) == len(record.key) == 32, "a chain or key is not 32 bytes")
-        _require(not gained or record.leaf_index in sealed, "key leaf index is not in this seal")
+            require(record == expected, "immutable record of keys rewritten with other content")
+        require(record.mode in {"pinned", "registered"}, f"unknown trust mode {record.mode!r}")
+        require(len(record.chain) == len(record.key) == 32, "a chain or key is not 32 bytes")
+        require(not gained or record.leaf_index in sealed, "key leaf index is not in this seal")
         kept = [one for one in records if one.key != record.key]
         self.put("keys", record.chain, tuple(sorted([*kept, replace(record)], key=key_order)))
 
     def fork(self, fork: ForkRecord) -> None:
         place = (fork.chain, fork.position)
-        _require(place in self.tables.entries, "fork of a position that is not taken")
-        _require(fork.receipt_hash == _sha256(fork.raw), "fork's hash is not that of the bytes")
+        require(place in self.tables.entries, "fork of a position that is not taken")
+        require(fork.receipt_hash == _sha256(fork.raw), "fork's hash is not that of the bytes")
         taken = self.tables.entries[place].receipt_hash
-        _require(fork.receipt_hash != taken, "fork equals the receipt")
+        require(fork.receipt_hash != taken, "fork equals the receipt")
         forks = {(one.position, one.receipt_hash): one for one in self._forks(fork.chain)}
         former = forks.setdefault((fork.position, fork.receipt_hash), replace(fork))
-        _require(former == fork, "immutable record of forks rewritten with other content")
+        require(former == fork, "immutable record of forks rewritten with other content")
         self.put("forks", fork.chain, tuple(forks[key] for key in sorted(forks)))
 
     def _forks(self, chain: bytes) -> tuple[ForkRecord, ...]:
@@ -205,11 +220,11 @@ class _Commit:
         tables, state = self.tables, sealed.state
         former = tables.state.get("log")
         size = 0 if former is None else former.size
-        _require(sealed.first_leaf == size, f"leaf index gap: {sealed.first_leaf} after {size}")
+        require(sealed.first_leaf == size, f"leaf index gap: {sealed.first_leaf} after {size}")
         for index, leaf in enumerate(sealed.leaves, size):
-            _require(0 < len(leaf) <= 65_535, "leaf length out of bounds")
+            require(0 < len(leaf) <= 65_535, "leaf length out of bounds")
             self.add("leaves", index, leaf)
-        _require(state.size == len(tables.leaves), "log state size is not the number of leaves")
+        require(state.size == len(tables.leaves), "log state size is not the number of leaves")
         self._grow_tiles(sealed)
         added = range(size, state.size)
         for segment in sealed.segments:
@@ -218,6 +233,8 @@ class _Commit:
             self.key(record, added)
         for mark in sealed.cleared:
             self._clear(mark)
+        for anchor in sealed.anchors:
+            seal_anchor(self, anchor, added)
         self._move_state(state, 0 if former is None else former.sealed_number)
 
     def _grow_tiles(self, sealed: Sealed) -> None:
@@ -225,46 +242,46 @@ class _Commit:
         former = Frontier.load(sealed.first_leaf, lambda tile: tables.tiles.get(tile, b""))
         grown, expected = former.append([_sha256(b"\x00" + leaf) for leaf in sealed.leaves])
         for tile, row in sealed.tiles.items():
-            _require(
+            require(
                 row.startswith(tables.tiles.get(tile, b"")),
                 f"tile row {tile} is not an extension of the former row",
             )
-            _require(
+            require(
                 len(row) == 32 * tile_width(tile, size) > 0,
                 f"tile row {tile} has not the width of its tile at size {size}",
             )
             self.put("tiles", tile, row)
-        _require(sealed.tiles == expected, "tiles are not all those the leaves change")
-        _require(sealed.state.root == grown.root(), "root is not that of the leaves")
+        require(sealed.tiles == expected, "tiles are not all those the leaves change")
+        require(sealed.state.root == grown.root(), "root is not that of the leaves")
 
     def _cover(self, segment: Segment, added: range) -> None:
         chain = segment.chain
         before = self.tables.sealed.get(chain)
         first = 0 if before is None else before.last + 1
         newest = self.tables.newest.get(chain, -1)
-        _require(segment.first == first, f"segment gap: {segment.first} comes, {first} is next")
-        _require(first <= segment.last <= newest, f"segment ends at {segment.last} of {newest}")
-        _require(segment.leaf_index in added, "segment leaf index is not in this seal")
+        require(segment.first == first, f"segment gap: {segment.first} comes, {first} is next")
+        require(first <= segment.last <= newest, f"segment ends at {segment.last} of {newest}")
+        require(segment.leaf_index in added, "segment leaf index is not in this seal")
         for position in range(first, segment.last + 1):
             self.add("covered", (chain, position), replace(segment))
         self.put("sealed", chain, replace(segment))
 
     def _clear(self, mark: Mark) -> None:
         place = (mark.chain, mark.position)
-        _require(place in self.tables.marks, "mark cleared that is not there")
-        _require(place in self.tables.covered, "mark cleared that no segment covers")
-        self.log.append(("marks", place, self.tables.marks.pop(place)))
+        require(place in self.tables.marks, "mark cleared that is not there")
+        require(place in self.tables.covered, "mark cleared that no segment covers")
+        self.drop("marks", place)
 
     def _move_state(self, state: LogState, sealed_number: int) -> None:
         tables = self.tables
-        _require(len(state.note) > 0, "log state without a signed note")
-        _require(
+        require(len(state.note) > 0, "log state without a signed note")
+        require(
             sealed_number <= state.sealed_number <= len(tables.journal),
             f"sealed number goes from {sealed_number} to {state.sealed_number}",
         )
         for number in range(sealed_number, state.sealed_number):
             stored = tables.journal[number]
-            _require(
+            require(
                 (stored.chain, stored.position) in tables.covered,
                 f"admission number {number} counts as sealed and is not",
             )
@@ -275,15 +292,10 @@ class _Commit:
         """An admitted receipt without a mark would never be sealed."""
         for chain in {one.chain for one in admitted}:
             place = (chain, self.tables.newest[chain])
-            _require(
+            require(
                 place in self.tables.marks or place in self.tables.covered,
                 f"position {place[1]} is admitted, unsealed and has no mark",
             )
-
-
-def _require(held: bool, broken: str) -> None:
-    if not held:
-        raise AssertionError(broken)
 
 
 def _sha256(data: bytes) -> bytes:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING
 
+from ledgerd.store.anchor_memory import AnchorMemory
 from ledgerd.store.interface import Counts, StoreError, StoreFailedError, StoreStats
 from ledgerd.store.invariants import Tables, Undo, apply
 
@@ -44,7 +45,7 @@ class Fault(StrEnum):
     UNSYNCED = "unsynced"  # readers see it, a power loss undoes it, and no later commit works
 
 
-class MemoryStore:
+class MemoryStore(AnchorMemory):
     """A Store without a disk. Safe for reads from many threads, as the contract asks.
 
     Attributes:
@@ -98,7 +99,7 @@ class MemoryStore:
         """Apply atomically and durably, or as the fault says.
 
         Raises:
-            StoreError: outcome unknown.
+            StoreError: outcome unknown, as the fault says; or an anchor contradicts what is there.
             AssertionError: an invariant is broken; nothing was applied.
         """
         self.commits += 1
@@ -237,6 +238,12 @@ class MemoryStore:
                 segments=len(segments),
                 keys=sum(map(len, tables.keys.values())),
                 forks=sum(map(len, tables.forks.values())),
+                anchors=len(tables.anchors),
+                anchor_links=len(tables.anchor_leaves)
+                + sum(1 + one.unsealed + (one.evidence is None) for one in tables.anchors.values()),
+                intents=len(tables.intents),
+                blobs=len(tables.blobs),
+                quarantined=len(tables.quarantined),
                 unknown=0,
             )
 

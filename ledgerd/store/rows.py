@@ -1,15 +1,15 @@
 """Reading records out of sorted rows: what every store with our key layout has in common.
 
-A driver gives three primitives (:class:`RowReader`); everything else about reading is here, without
+A driver gives three primitives (:class:`RowAccess`); everything else about reading is here, without
 a word about the database. Generators read page by page, so nothing is held open between two rows.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ledgerd.store import schema
+from ledgerd.store.anchor_rows import AnchorRows
 from ledgerd.store.families import (
     DEFAULT,
     HASHES,
@@ -21,6 +21,7 @@ from ledgerd.store.families import (
     TILES,
 )
 from ledgerd.store.interface import Counts, StoreError
+from ledgerd.store.row_access import LARGE_ROWS, PAGE_ROWS, Row, count_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,25 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGE_ROWS", "Row", "RowReader"]
 
-PAGE_ROWS: Final = 256  # read at once by the generators
-
-Row = tuple[bytes, bytes]  # key, value
+_LINKS = (b"l", b"n", b"u", b"z")  # kinds of rows that lead to an anchor
 
 
-class RowReader(ABC):
+class RowReader(AnchorRows):
     """The reading half of a Store. Methods raise StoreError on damage; see the interface."""
-
-    @abstractmethod
-    def _get(self, family: str, key: bytes) -> bytes | None:
-        """Value of one key."""
-
-    @abstractmethod
-    def _last(self, family: str, key: bytes) -> Row | None:
-        """The row with the greatest key that is not above `key`."""
-
-    @abstractmethod
-    def _page(self, family: str, begin: bytes, end: bytes, limit: int) -> list[Row]:
-        """At most `limit` rows with begin <= key < end, in key order."""
 
     # Receipts.
 
@@ -181,14 +168,16 @@ class RowReader(ABC):
         """How many records there are."""
         families = (INDEX, HEADS, HASHES, LEAVES, TILES, SEGMENTS)
         entries, heads, hashes, leaves, tiles, segments = (
-            _count(self._rows(family, b"", b"\xff" * 74)) for family in families
+            count_rows(self._rows(family, b"", b"\xff" * 74)) for family in families
         )
-        checkpoints, keys, forks, marks = (
-            _count(self._scope(kind)) for kind in (b"c", b"k", b"f", b"m")
+        checkpoints, forks, intents, keys, marks, *links = (
+            count_rows(self._scope(kind)) for kind in (b"c", b"f", b"i", b"k", b"m", *_LINKS)
         )
-        known = (
-            checkpoints + keys + forks + marks + (self._get(DEFAULT, schema.STATE_KEY) is not None)
+        anchors, blobs, refused = (
+            count_rows(self._scope(kind, LARGE_ROWS)) for kind in (b"a", b"b", b"q")
         )
+        state = self._get(DEFAULT, schema.STATE_KEY) is not None
+        known = sum((checkpoints, forks, intents, keys, marks, *links, anchors, blobs, refused))
         return Counts(
             entries=entries,
             heads=heads,
@@ -198,22 +187,10 @@ class RowReader(ABC):
             segments=segments,
             keys=keys,
             forks=forks,
-            unknown=_count(self._rows(DEFAULT, b"", b"\xff" * 74)) - known,
+            anchors=anchors,
+            anchor_links=sum(links),
+            intents=intents,
+            blobs=blobs,
+            quarantined=refused,
+            unknown=count_rows(self._rows(DEFAULT, b"", b"\xff" * 74, LARGE_ROWS)) - known - state,
         )
-
-    def _rows(self, family: str, begin: bytes, end: bytes) -> Iterator[Row]:
-        """All rows with begin <= key < end, read page by page."""
-        while True:
-            page = self._page(family, begin, end, PAGE_ROWS)
-            yield from page
-            if len(page) < PAGE_ROWS:
-                return
-            begin = page[-1][0] + b"\x00"
-
-    def _scope(self, prefix: bytes) -> Iterator[Row]:
-        """All rows of the default family whose key begins with `prefix`."""
-        return self._rows(DEFAULT, prefix, prefix + b"\xff" * 73)
-
-
-def _count(rows: Iterator[Row]) -> int:
-    return sum(1 for _ in rows)

@@ -12,11 +12,19 @@ A change to any of this is a new :data:`ledgerd.store.families.FORMAT`.
     leaves    index u64                        leaf, 1..65,535 bytes
     tiles     level u8, index u64              1..256 hashes: a row that grows
     segments  chain 32, first u64              last u64, leaf index u64
-    default   "c", size u64                    signed note of the checkpoint
+    default   "a", number u64                  see :func:`anchor_schema.encode_anchor`
+              "b", SHA-256 32                  part of revocation evidence (a CRL, an OCSP response)
+              "c", size u64                    signed note of the checkpoint
               "f", chain, position, hash 32    refused_at u64, raw
+              "i", name of a TSA               size u64, started_at u64, nonce 32: asked, no answer yet
               "k", chain 32, key 32            mode u8, since u64 [, leaf index u64]
+              "l", leaf index u64              number u64: the anchor this leaf is of
               "m", chain 32, position u64      nothing: unsealed up to here
+              "n", stored_at u64, number u64   nothing: this anchor has no evidence yet
+              "q", number u64                  see :func:`anchor_schema.encode_quarantined`
               "s"                              size u64, sealed_number u64, root 32, signed note
+              "u", number u64                  nothing: the next seal owes this anchor a leaf
+              "z", size u64, number u64        nothing: an anchor of this checkpoint
 
 Receipts lie in admission order because those files are then never rewritten, only the small index.
 """

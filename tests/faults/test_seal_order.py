@@ -1,10 +1,11 @@
 """The order of the durable writes: each one lost, and each one done but reported lost.
 
-A scripted run makes a handful of durable writes: commits of admissions, commits of seals, guard
-writes. Each of them is made to fail once in every way it can, and then the sender and the operator go
-on in every way they might. Whatever happened, at the end:
+A scripted run makes a handful of durable writes: commits of admissions, of timestamps and their
+evidence, commits of seals, guard writes. Each of them is made to fail once in every way it can, and
+then the sender and the operator go on in every way they might. Whatever happened, at the end:
 
 - every acknowledged receipt is there, and sealed;
+- every token that was said to be stored is there, with one leaf, and its evidence too;
 - no two published checkpoints of one size differ, and each extends every earlier one;
 - the guard is never behind what was published;
 - every chain verifies, from receipts to bundles, and fsck finds nothing.
@@ -12,36 +13,42 @@ on in every way they might. Whatever happened, at the end:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from ledgerd.guard import GuardError
 from ledgerd.sequencer import RecoveryError
-from ledgerd.store.interface import StoreError
+from ledgerd.store.interface import Changes, StoreError
 from ledgerd.store.memory import Fault, MemoryStore
 from ledgerd.writer import BatchResult
 from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.note import NoteSigner
 from tests.helpers.agents import Agent
+from tests.helpers.stamps import intend, prove, stamp
 from tests.helpers.sync_ledger import SIGNER, MemoryGuard, Promises, SyncLedger
-
-if TYPE_CHECKING:
-    from ledgerd.store.interface import Changes
 
 A, B, C, STRANGER = (Agent(f"agent-{number}", number) for number in (1, 2, 3, 4))
 RA, RB, RC = A.receipts(6), B.receipts(3), C.receipts(2)
 STRANGE = STRANGER.receipts(12)
 
 # What the senders want, in order; None is a seal. Agent B's second batch comes with a duplicate.
-SCRIPT: list[list[list[bytes]] | None] = [
+# What the anchorer wants is (what, name of the token): its evidence comes after its leaf for the first
+# token, so that a seal is of that alone, and before its leaf for the second.
+Step = list[list[bytes]] | tuple[str, str] | None
+SCRIPT: list[Step] = [
     [RA[:2], RB[:1]],
     None,
+    ("intend", "one"),
+    ("keep", "one"),
     [RA[2:4]],
     [RC, RB[1:2]],
     None,
+    ("prove", "one"),
+    None,
+    ("keep", "two"),
+    ("prove", "two"),
     [RA[3:6], RB[1:3]],
     None,
 ]
@@ -67,7 +74,8 @@ class Faults:
 
     def commit(self, count: int, changes: Changes) -> Fault | None:
         del count
-        fault = self("seal" if changes.sealed is not None else "admission")
+        kind = "seal" if changes.sealed is not None else "admission"
+        fault = self("anchoring" if changes.has_anchoring else kind)
         return Fault(fault) if fault else None
 
     def guard(self) -> str:
@@ -123,9 +131,11 @@ class Run:
             else:
                 raise AssertionError("it never succeeds again")
 
-    def attempt(self, step: list[list[bytes]] | None) -> bool:
+    def attempt(self, step: Step) -> bool:
         if step is None:
             return not isinstance(self.ledger.seal(), ServiceError)
+        if isinstance(step, tuple):
+            return self.anchor(*step)
         results = self.ledger.send(*step)
         for result in results:
             if isinstance(result, ServiceError):
@@ -133,6 +143,24 @@ class Run:
             else:
                 assert [answer.detail for answer in result.answers if answer.reason] == []
         return all(isinstance(result, BatchResult) for result in results)
+
+    def anchor(self, what: str, token: str) -> bool:
+        """As the anchorer does it: what may be there already is looked for after a commit only."""
+        ledger = self.ledger
+        if ledger.commit(Changes()) is not None:
+            return False
+        stored = [one for one in ledger.store.anchors() if one.response == token.encode()]
+        if what == "intend":
+            changes = intend(ledger.store)
+        elif what == "prove":
+            changes = prove(stored[0], token.encode(), b"list of all")
+        elif stored:
+            ledger.promises.committed(Changes(anchors=stored))
+            return True
+        else:
+            changes = stamp(ledger.store)
+            changes.anchors = [replace(changes.anchors[0], response=token.encode())]
+        return ledger.commit(changes) is None
 
     def after_failure(self) -> None:
         if "power" in self.aftermath or self.aftermath == "kill":
@@ -144,6 +172,11 @@ class Run:
     def check(self) -> None:
         """Everything wanted is promised, sealed, proven; then the audit, after a power loss."""
         assert not isinstance(self.ledger.seal(), ServiceError)
+        store = self.ledger.store
+        assert sorted(one.response for one in store.anchors()) == [b"one", b"two"]
+        assert len(self.promises.anchors) == 2
+        assert [one.evidence_leaf_index is None for one in store.anchors()] == [False, False]
+        assert store.unsealed_anchors() == store.intents() == []
         promised = {raw for _, _, raw in self.promises.receipts.values()}
         assert promised >= WANTED
         assert self.ledger.prove_all() >= len(promised)
@@ -167,7 +200,10 @@ def test_the_script_makes_the_writes_it_is_about() -> None:
     assert [
         *("seal", "guard"),  # the empty log
         *("admission", "seal", "guard"),
+        *("admission", "anchoring", "admission", "anchoring"),  # the first of each two is empty
         *("admission", "admission", "seal", "guard"),
+        *("admission", "anchoring", "seal", "guard"),
+        *("admission", "anchoring", "admission", "anchoring"),
         *("admission", "seal", "guard"),
     ] == WRITES
 
@@ -236,6 +272,70 @@ def test_sealed_receipts_are_not_sealed_twice_after_a_seal_reported_lost() -> No
     assert ledger.state is not None
     assert ledger.state.size == 2
     ledger.audit()
+
+
+# Timestamps
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_token_whose_commit_is_in_doubt_gets_at_most_one_leaf(fault: Fault) -> None:
+    ledger = sealed(1)
+    ledger.store.fail_next(fault)
+    assert ledger.commit(stamp(ledger.store)) is not None
+    assert ledger.promises.anchors == {}
+    after = ledger.crash(power=True)
+    after.seal()
+    there = fault is Fault.DONE
+    assert [one.leaf_index for one in after.store.anchors()] == [2] * there
+    after.audit()
+
+
+def test_a_number_given_in_doubt_is_not_given_again_to_another_token() -> None:
+    """The commit was done and reported lost; whoever does not look is refused, and nothing is lost."""
+    ledger = sealed(1)
+    first, second = stamp(ledger.store), stamp(ledger.store, salt="another")
+    ledger.store.fail_next(Fault.DONE)
+    ledger.commit(first)
+    assert isinstance(ledger.commit(second), ServiceError)
+    assert ledger.store.anchor(0) == first.anchors[0]
+    assert ledger.commit(stamp(ledger.store, salt="another")) is None
+    ledger.seal()
+    assert [one.leaf_index for one in ledger.store.anchors()] == [2, 3]
+    ledger.audit()
+
+
+def test_a_seal_of_anchors_reported_lost_is_not_made_twice() -> None:
+    ledger = sealed(1)
+    ledger.commit(stamp(ledger.store))
+    ledger.store.fail_next(Fault.DONE)
+    assert isinstance(ledger.seal(), ServiceError)
+    assert ledger.seal() is None
+    assert (ledger.sequencer.tree_size, ledger.sequencer.content_size) == (3, 2)
+    ledger.audit()
+
+
+def test_a_seal_of_anchors_that_was_lost_is_made_again() -> None:
+    ledger = sealed(1)
+    ledger.commit(stamp(ledger.store))
+    ledger.store.fail_next(Fault.LOST)
+    assert isinstance(ledger.seal(), ServiceError)
+    assert not isinstance(ledger.seal(), ServiceError)
+    assert (ledger.sequencer.tree_size, ledger.sequencer.content_size) == (3, 2)
+    ledger.audit()
+
+
+def test_an_anchor_seal_that_may_not_be_durable_is_neither_guarded_nor_published() -> None:
+    ledger = sealed(1)
+    ledger.commit(stamp(ledger.store))
+    ledger.store.fail_next(Fault.UNSYNCED)
+    for _ in range(2):
+        assert isinstance(ledger.seal(), ServiceError)
+        assert isinstance(ledger.commit(intend(ledger.store)), ServiceError)
+    assert max(ledger.promises.published) == ledger.guard.size == 2
+    after = ledger.crash(power=True)
+    assert not isinstance(after.seal(), ServiceError)
+    assert after.sequencer.tree_size == 3
+    after.audit()
 
 
 # The guard against the database

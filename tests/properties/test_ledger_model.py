@@ -1,15 +1,16 @@
-"""The write path against a simple model: agents, batches, forgeries, seals, failed writes, crashes.
+"""The write path against a simple model: agents, batches, forgeries, timestamps, seals, failed writes,
+crashes.
 
-The model is one list of receipts per agent and knows what each commit that failed really did. It
-predicts every answer; after every crash, and at the end, what is durable is held against all that was
-ever acknowledged or published (`SyncLedger.audit`).
+The model is one list of receipts per agent and one of timestamps, and knows what each commit that
+failed really did. It predicts every answer; after every crash, and at the end, what is durable is held
+against all that was ever acknowledged or published (`SyncLedger.audit`).
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
@@ -20,6 +21,7 @@ from ledgerd.store.memory import Fault
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.agents import Agent, FarleyAgent, link, respelled
+from tests.helpers.stamps import intend, prove, refuse, stamp
 from tests.helpers.sync_ledger import SyncLedger
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ KINDS = (
     "tampered",
     "junk",
 )
+TSAS = ("tsa-a", "tsa-b")
 FAULTS = (*(None,) * 5, Fault.LOST, Fault.DONE, Fault.UNSYNCED)
 
 Expected = tuple[str, int | None]  # outcome or reason, position
@@ -61,14 +64,24 @@ class Chain:
             self.forks.append(raw)
 
 
+@dataclass
+class World:
+    """What the ledger holds of everything."""
+
+    chains: list[Chain] = field(default_factory=lambda: [Chain() for _ in AGENTS])
+    tokens: list[tuple[bytes, bytes | None]] = field(default_factory=list)  # response, evidence
+    intents: set[str] = field(default_factory=set)
+    refused: int = 0
+
+
 class LedgerModel(RuleBasedStateMachine):
     """Random work for one ledger, through any number of its processes."""
 
     @initialize()
     def begin(self) -> None:
         self.ledger = SyncLedger(max_forks_per_chain=MAX_FORKS)
-        self.chains = [Chain() for _ in AGENTS]
-        self.durable: list[Chain] | None = None  # what a power loss leaves, when that is less
+        self.world = World()
+        self.durable: World | None = None  # what a power loss leaves, when that is less
         self.salt = 0
 
     # Receipts, each with the answer it should get.
@@ -131,8 +144,8 @@ class LedgerModel(RuleBasedStateMachine):
 
     @rule(data=st.data(), fault=st.sampled_from(FAULTS), guard=st.sampled_from(["", "", "lost"]))
     def send(self, data: st.DataObject, fault: Fault | None, guard: str) -> None:
-        after = copy.deepcopy(self.chains)
-        known = [bool(chain.raws) for chain in self.chains]
+        after = copy.deepcopy(self.world)
+        known = [bool(chain.raws) for chain in after.chains]
         batches: list[list[bytes]] = []
         expected: list[list[Expected]] = []
         for _ in range(data.draw(st.integers(1, 3), label="batches")):
@@ -142,13 +155,13 @@ class LedgerModel(RuleBasedStateMachine):
                 kind = data.draw(st.sampled_from(KINDS), label="kind")
                 if kind == "forged" and not known[who]:
                     kind = "next"  # a new chain pins whoever comes first
-                raws.append(self.make(kind, who, data, after))
-                answers.append(self.expect(kind, who, raws[-1], after))
+                raws.append(self.make(kind, who, data, after.chains))
+                answers.append(self.expect(kind, who, raws[-1], after.chains))
             batches.append(raws)
             expected.append(answers)
         hits = self.arm(fault, guard)
         results = self.ledger.send(*batches, hints=HINTS)
-        failed = self.settle(hits, after if hits.applied else self.chains)
+        failed = self.settle(hits, after)
         for result, answers in zip(results, expected, strict=True):
             if isinstance(result, ServiceError):
                 assert failed
@@ -163,17 +176,71 @@ class LedgerModel(RuleBasedStateMachine):
     def seal(self, fault: Fault | None, guard: str) -> None:
         hits = self.arm(fault, guard)
         result = self.ledger.seal()
-        failed = self.settle(hits, self.chains)
+        failed = self.settle(hits, self.world)
         assert isinstance(result, ServiceError) == failed
         if not failed:
-            for agent, chain in zip(AGENTS, self.chains, strict=True):
+            for agent, chain in zip(AGENTS, self.world.chains, strict=True):
                 for position in range(len(chain.raws)):
                     assert self.ledger.reader.leaf_index(agent.chain, position) is not None
+            assert self.ledger.store.unsealed_anchors() == []
+
+    @rule(
+        tsa=st.sampled_from(TSAS),
+        what=st.sampled_from(["intend", "keep", "keep", "refuse"]),
+        fault=st.sampled_from(FAULTS),
+        guard=st.sampled_from(["", "", "lost"]),
+        old=st.booleans(),
+    )
+    def ask(self, tsa: str, what: str, fault: Fault | None, guard: str, old: bool) -> None:
+        """One commit of an anchorer: before a request, or of its answer."""
+        store, after = self.ledger.store, copy.deepcopy(self.world)
+        self.salt += 1
+        match what:
+            case "intend":
+                changes = intend(store, tsa)
+                after.intents.add(tsa)
+            case "keep":
+                changes = stamp(store, tsa, size=0 if old else None, salt=self.salt)
+                after.tokens.append((changes.anchors[0].response, None))
+                after.intents.discard(tsa)
+            case _:
+                changes = refuse(store, tsa)
+                after.intents.discard(tsa)
+                after.refused += 1
+        self.commit(changes, after, fault, guard)
+
+    @rule(
+        data=st.data(),
+        stale=st.booleans(),
+        fault=st.sampled_from(FAULTS),
+        guard=st.sampled_from(["", "", "lost"]),
+    )
+    def prove_token(
+        self, data: st.DataObject, stale: bool, fault: Fault | None, guard: str
+    ) -> None:
+        """Evidence of any token; `stale`: its record was read before it had a leaf."""
+        if not self.world.tokens:
+            return
+        number = data.draw(st.integers(0, len(self.world.tokens) - 1), label="anchor")
+        record = self.ledger.store.anchor(number)
+        assert record is not None
+        if stale:
+            record = replace(record, leaf_index=None, evidence_leaf_index=None)
+        changes = prove(record, b"list %d" % number, b"list of all")
+        after = copy.deepcopy(self.world)
+        after.tokens[number] = (record.response, changes.anchors[0].evidence)
+        self.commit(changes, after, fault, guard)
+
+    def commit(self, changes: Changes, after: World, fault: Fault | None, guard: str) -> None:
+        hits = self.arm(fault, guard)
+        result = self.ledger.commit(changes)
+        failed = self.settle(hits, after)
+        assert isinstance(result, ServiceError) == failed
 
     @rule(power=st.booleans())
     def crash(self, power: bool) -> None:
         if power and self.durable is not None:
-            self.chains = self.durable
+            self.world = self.durable
         self.durable = None
         self.ledger = self.ledger.crash(power=power)
 
@@ -185,20 +252,37 @@ class LedgerModel(RuleBasedStateMachine):
     def the_store_is_the_model(self) -> None:
         if not hasattr(self, "ledger"):
             return
-        for agent, chain in zip(AGENTS, self.chains, strict=True):
+        for agent, chain in zip(AGENTS, self.world.chains, strict=True):
             head = self.ledger.store.head(agent.chain)
             assert (-1 if head is None else head.position) == len(chain.raws) - 1
             if head is not None:
                 assert head.link_hash == link(chain.raws[-1])
             kept = {fork.raw for fork in self.ledger.store.forks(agent.chain)}
             assert kept == set(chain.forks)
+        store = self.ledger.store
+        anchors = list(store.anchors())
+        assert [(one.response, one.evidence) for one in anchors] == self.world.tokens
+        assert {intent.tsa for intent in store.intents()} == self.world.intents
+        assert store.next_quarantine_number() == self.world.refused
+        leaves = [one.leaf_index for one in anchors if one.leaf_index is not None]
+        assert leaves == sorted(set(leaves)), "anchors are sealed in number order, once"
+
+    @invariant()
+    def content_ends_where_it_ends(self) -> None:
+        """Whatever happened, the sequencer knows what there is to anchor, once it may be believed."""
+        if not hasattr(self, "ledger") or not self.ledger.writer.healthy:
+            return
+        sequencer = self.ledger.sequencer
+        leaves = self.ledger.store.leaves(0, sequencer.tree_size)
+        content = [at for at, leaf in enumerate(leaves, 1) if b'"kind":"anchor"' not in leaf]
+        assert sequencer.content_size == max(content, default=0)
 
     def teardown(self) -> None:
         if not hasattr(self, "ledger"):
             return
         self.crash(power=True)
         assert not isinstance(self.ledger.seal(), ServiceError)
-        assert self.ledger.prove_all() == sum(len(chain.raws) for chain in self.chains)
+        assert self.ledger.prove_all() == sum(len(chain.raws) for chain in self.world.chains)
         self.ledger.audit()
 
     # Faults, and which write they met.
@@ -209,12 +293,13 @@ class LedgerModel(RuleBasedStateMachine):
         self.ledger.guard.before_write = hits.guard
         return hits
 
-    def settle(self, hits: Hits, after: list[Chain]) -> bool:
+    def settle(self, hits: Hits, after: World) -> bool:
         """Move the model to what the store holds now; whether the step had to fail."""
         self.ledger.store.before_commit = self.ledger.guard.before_write = None
         if hits.met is Fault.UNSYNCED and self.durable is None:
-            self.durable = self.chains
-        self.chains = after
+            self.durable = self.world
+        if hits.applied:
+            self.world = after
         return hits.met is not None or hits.dead
 
 
@@ -238,7 +323,7 @@ class Hits:
         del count
         fault, self._fault = self._fault, None
         self.met = fault or self.met
-        if changes.admitted or changes.forks or changes.keys:
+        if changes.admitted or changes.forks or changes.keys or changes.has_anchoring:
             self.applied = fault is not Fault.LOST and not self.dead
         return fault
 

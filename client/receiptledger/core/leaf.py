@@ -1,14 +1,16 @@
 """Leaves of the log: JCS objects of at most 65,535 bytes (C2SP tlog-tiles entry bundles).
 
-Two kinds are written today. A `head` leaf commits one segment, a run of one chain's receipts; a `key`
-leaf allows a public key for a chain from a position on, and stands before the first head leaf that
-relies on it. Leaves name chains by key only, so the log's tiles leak no agent names.
+Three kinds are written today. A `head` leaf commits one segment, a run of one chain's receipts; a
+`key` leaf allows a public key for a chain from a position on, and stands before the first head leaf
+that relies on it. An `anchor` leaf commits a timestamp over an earlier checkpoint, so that the next
+timestamp covers it too. Leaves name chains by key only, so the log's tiles leak no agent names.
 
 `parse_leaf` accepts exactly the bytes `encode` emits. Specified in proto/FORMATS.md.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +28,22 @@ from receiptledger.core.segment import SEGMENT_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["KEY_MODES", "MAX_LEAF_BYTES", "HeadLeaf", "KeyLeaf", "Leaf", "parse_leaf"]
+__all__ = [
+    "KEY_MODES",
+    "MAX_LEAF_BYTES",
+    "AnchorLeaf",
+    "HeadLeaf",
+    "KeyLeaf",
+    "Leaf",
+    "is_tsa_name",
+    "parse_leaf",
+]
 
 MAX_LEAF_BYTES = 65_535  # tlog-tiles: entries carry a 16-bit length
 KEY_MODES = ("pinned", "registered")
 _VERSION = 1
 _MAX_PROFILE_VERSION = 1_000_000
+_TSA_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,47 @@ class KeyLeaf:
         )
 
 
-Leaf = HeadLeaf | KeyLeaf
+@dataclass(frozen=True, slots=True)
+class AnchorLeaf:
+    """Commits what a timestamp authority answered about an earlier checkpoint of this log.
+
+    A timestamp gets one such leaf, and another one when its revocation evidence came later.
+
+    Attributes:
+        size: leaves under the checkpoint that was timestamped.
+        root: root of that checkpoint, 32 bytes.
+        tsa: the operator's name for the authority, see :func:`is_tsa_name`.
+        response: SHA-256 of the RFC 3161 response as received, 32 bytes.
+        evidence: SHA-256 of the manifest of its revocation evidence, 32 bytes; None without.
+    """
+
+    size: int
+    root: bytes
+    tsa: str
+    response: bytes
+    evidence: bytes | None
+
+    def encode(self) -> bytes:
+        """The leaf's bytes."""
+        return canonicalize(
+            {
+                "evidence": None if self.evidence is None else digest_text(self.evidence),
+                "kind": "anchor",
+                "response": digest_text(self.response),
+                "root": digest_text(self.root),
+                "size": self.size,
+                "tsa": self.tsa,
+                "v": _VERSION,
+            }
+        )
+
+
+Leaf = HeadLeaf | KeyLeaf | AnchorLeaf
+
+
+def is_tsa_name(text: object) -> bool:
+    """Whether a value names a timestamp authority: 1..64 of a-z, 0-9, '.', '_', '-', no mark first."""
+    return isinstance(text, str) and _TSA_NAME.fullmatch(text) is not None
 
 
 def parse_leaf(data: bytes) -> Leaf:
@@ -129,7 +181,7 @@ def parse_leaf(data: bytes) -> Leaf:
         kind = value.get("kind")
         reader = _READERS.get(kind) if isinstance(kind, str) else None
         if reader is None:
-            raise _bad("unknown kind", "head or key", repr(kind)[:40])
+            raise _bad("unknown kind", "head, key or anchor", repr(kind)[:40])
         leaf = reader(value)
     except EvidenceError:
         raise
@@ -177,7 +229,24 @@ def _key(value: dict[str, Any]) -> KeyLeaf:
     )
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], Leaf]] = {"head": _head, "key": _key}
+def _anchor(value: dict[str, Any]) -> AnchorLeaf:
+    tsa, evidence = value["tsa"], value["evidence"]
+    if not is_tsa_name(tsa):
+        raise ValueError("tsa is a name of an authority")
+    return AnchorLeaf(
+        size=_number(value["size"], SAFE_INTEGER),
+        root=parse_digest(value["root"]),
+        tsa=tsa,
+        response=parse_digest(value["response"]),
+        evidence=None if evidence is None else parse_digest(evidence),
+    )
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Leaf]] = {
+    "head": _head,
+    "key": _key,
+    "anchor": _anchor,
+}
 
 
 def _number(value: object, limit: int) -> int:

@@ -11,13 +11,24 @@ import pytest
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.encoding import SAFE_INTEGER
 from receiptledger.core.errors import EvidenceError, Reason
-from receiptledger.core.leaf import KEY_MODES, MAX_LEAF_BYTES, HeadLeaf, KeyLeaf, parse_leaf
+from receiptledger.core.leaf import (
+    KEY_MODES,
+    MAX_LEAF_BYTES,
+    AnchorLeaf,
+    HeadLeaf,
+    KeyLeaf,
+    Leaf,
+    is_tsa_name,
+    parse_leaf,
+)
 from tests.helpers.cases import named
 
 CHAIN, PREV, LINK, ROOT = (bytes([number]) * 32 for number in (1, 2, 3, 4))
 HEAD = HeadLeaf(CHAIN, 5, 9, PREV, LINK, ROOT, "ms-lesson18", 1)
 GENESIS = replace(HEAD, first=0, last=0, prev=None)
 KEY = KeyLeaf(CHAIN, bytes(range(32)), "pinned", 5)
+ANCHOR = AnchorLeaf(7, ROOT, "tsa-1", LINK, None)
+PROVEN = replace(ANCHOR, evidence=PREV)
 
 
 def text(byte: str) -> str:
@@ -40,6 +51,13 @@ KEY_BYTES = (
     '"key":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","kind":"key","mode":"pinned",'
     '"since":5,"v":1}'
 ).encode()
+ANCHOR_BYTES = (
+    '{"evidence":null,"kind":"anchor","response":"' + text("03") + '","root":"' + text("04") + '",'
+    '"size":7,"tsa":"tsa-1","v":1}'
+).encode()
+PROVEN_BYTES = ANCHOR_BYTES.replace(b"null", b'"' + text("02").encode() + b'"')
+ALL = [HEAD_BYTES, GENESIS_BYTES, KEY_BYTES, ANCHOR_BYTES, PROVEN_BYTES]
+NAMES = ["head", "genesis", "key", "anchor", "anchor with evidence"]
 
 
 def refused(data: bytes) -> EvidenceError:
@@ -57,10 +75,10 @@ def changed(data: bytes, **members: Any) -> bytes:
 
 @pytest.mark.parametrize(
     ("leaf", "data"),
-    [(HEAD, HEAD_BYTES), (GENESIS, GENESIS_BYTES), (KEY, KEY_BYTES)],
-    ids=["head", "genesis", "key"],
+    [*zip([HEAD, GENESIS, KEY, ANCHOR, PROVEN], ALL, strict=True)],
+    ids=NAMES,
 )
-def test_bytes_and_back(leaf: HeadLeaf | KeyLeaf, data: bytes) -> None:
+def test_bytes_and_back(leaf: Leaf, data: bytes) -> None:
     assert leaf.encode() == data
     assert parse_leaf(data) == leaf
 
@@ -76,6 +94,23 @@ def test_the_largest_numbers() -> None:
     assert parse_leaf(head.encode()) == head
     key = replace(KEY, since=SAFE_INTEGER)
     assert parse_leaf(key.encode()) == key
+    anchor = replace(ANCHOR, size=SAFE_INTEGER)
+    assert parse_leaf(anchor.encode()) == anchor
+
+
+@pytest.mark.parametrize("name", ["a", "0", "tsa.example_1-b", "a" * 64])
+def test_names_of_authorities(name: str) -> None:
+    leaf = replace(ANCHOR, tsa=name)
+    assert parse_leaf(leaf.encode()) == leaf
+    assert is_tsa_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "-a", ".a", "_a", "A", "a b", "a/b", "a\n", "tsä", "a" * 65, None, 7, ["a"]]
+)
+def test_what_is_no_name_of_an_authority(name: object) -> None:
+    assert not is_tsa_name(name)
+    assert "name of an authority" in refused(changed(ANCHOR_BYTES, tsa=name)).message
 
 
 def test_a_segment_has_at_most_1024_receipts() -> None:
@@ -103,9 +138,13 @@ def test_a_segment_has_at_most_1024_receipts() -> None:
         (replace(KEY, key=bytes(33)), "32 bytes"),
         (replace(KEY, mode="trusted"), "mode"),
         (replace(KEY, since=-1), "integer"),
+        (replace(ANCHOR, size=-1), "integer"),
+        (replace(ANCHOR, root=ROOT[:-1]), "hex digits"),
+        (replace(ANCHOR, response=b""), "hex digits"),
+        (replace(ANCHOR, evidence=PREV + b"\0"), "hex digits"),
     ],
 )
-def test_values_no_leaf_can_have(leaf: HeadLeaf | KeyLeaf, words: str) -> None:
+def test_values_no_leaf_can_have(leaf: Leaf, words: str) -> None:
     assert words in refused(leaf.encode()).message
 
 
@@ -117,6 +156,11 @@ def test_values_no_leaf_can_have(leaf: HeadLeaf | KeyLeaf, words: str) -> None:
             "no kind": (changed(HEAD_BYTES, kind=...), "unknown kind"),
             "a kind that is no text": (changed(HEAD_BYTES, kind=["head"]), "unknown kind"),
             "the members of another kind": (changed(KEY_BYTES, kind="head"), "missing or wrong"),
+            "no evidence": (changed(ANCHOR_BYTES, evidence=...), "missing or wrong"),
+            "evidence that is no digest": (changed(ANCHOR_BYTES, evidence=""), "hex digits"),
+            "evidence that is false": (changed(ANCHOR_BYTES, evidence=False), "hex digits"),
+            "an anchor of another version": (changed(ANCHOR_BYTES, v=2), "one form"),
+            "a time in an anchor": (changed(ANCHOR_BYTES, time=1), "one form"),
             "a wrong count": (changed(HEAD_BYTES, count=4), "one form"),
             "no count": (changed(HEAD_BYTES, count=...), "one form"),
             "an extra member": (changed(HEAD_BYTES, note=""), "one form"),
@@ -156,7 +200,7 @@ def test_a_leaf_may_be_as_long_as_an_entry_bundle_carries() -> None:
     assert (error.want, error.got) == (f"at most {MAX_LEAF_BYTES} bytes", "65536")
 
 
-@pytest.mark.parametrize("data", [HEAD_BYTES, GENESIS_BYTES, KEY_BYTES], ids=["h", "g", "k"])
+@pytest.mark.parametrize("data", ALL, ids=NAMES)
 def test_every_changed_byte_is_refused_or_another_leaf(data: bytes) -> None:
     original = parse_leaf(data)
     for at in range(len(data)):
@@ -171,7 +215,7 @@ def test_every_changed_byte_is_refused_or_another_leaf(data: bytes) -> None:
             assert leaf.encode() == mutated
 
 
-@pytest.mark.parametrize("data", [HEAD_BYTES, KEY_BYTES], ids=["head", "key"])
+@pytest.mark.parametrize("data", ALL, ids=NAMES)
 def test_every_cut_is_refused(data: bytes) -> None:
     for length in range(len(data)):
         refused(data[:length])

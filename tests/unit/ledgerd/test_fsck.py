@@ -88,6 +88,10 @@ def test_a_good_ledger_is_clean(kind: str, tmp_path: Path) -> None:
         "keys": 6,
         "forks": 1,
         "marks": 2,
+        "anchors": 0,
+        "blobs": 0,
+        "intents": 0,
+        "quarantined": 0,
     }
     state = ledger.published[-1]
     assert (report.tree_size, report.root, report.guard) == (12, state.root, GuardState.EQUAL)

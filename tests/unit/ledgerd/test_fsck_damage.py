@@ -640,7 +640,7 @@ DAMAGE: list[tuple[str, Callable[[Bench], None], Damage, str]] = [
     ),
     (
         "unknown record",
-        lambda b: b.rows[DEFAULT].update({b"z": b"x"}),
+        lambda b: b.rows[DEFAULT].update({b"x": b"x"}),
         Damage.SURPLUS,
         "no known kind",
     ),

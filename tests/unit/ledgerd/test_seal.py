@@ -8,9 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from ledgerd.seal import Unsealed, UnsealedChain, plan_seal
-from ledgerd.store.interface import Admitted, Changes, Entry, KeyRecord, Mark, Segment
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
+from ledgerd.seal import Unsealed, UnsealedChain, is_anchor_leaf, plan_seal
+from ledgerd.store.interface import (
+    Admitted,
+    AnchorRecord,
+    Changes,
+    Entry,
+    KeyRecord,
+    Mark,
+    Segment,
+)
+from receiptledger.core.leaf import AnchorLeaf, HeadLeaf, KeyLeaf, parse_leaf
 from receiptledger.core.merkle import hash_leaf
 from receiptledger.core.tile import Frontier
 from tests.helpers import rfc6962
@@ -181,3 +189,72 @@ def test_refusals_add_nothing() -> None:
     unsealed = Unsealed(next_number=5)
     unsealed.add(Changes(), {})
     assert unsealed == Unsealed(next_number=5)
+
+
+# Anchors
+
+
+def anchor(number: int, **changes: object) -> AnchorRecord:
+    made = AnchorRecord(
+        number, 1, name("root"), f"tsa-{number}", b"ask", b"answer %d" % number, 5, 6
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def anchor_leaf(record: AnchorRecord, evidence: bytes | None = None) -> AnchorLeaf:
+    response = hashlib.sha256(record.response).digest()
+    digest = None if evidence is None else hashlib.sha256(evidence).digest()
+    return AnchorLeaf(1, name("root"), record.tsa, response, digest)
+
+
+def unsealed(*records: AnchorRecord) -> Unsealed:
+    return Unsealed(anchors={record.number: record for record in records})
+
+
+def test_anchors_come_last_in_number_order() -> None:
+    frontier, _ = Frontier.empty().append([name("leaf")])
+    work = unsealed(anchor(9), anchor(2), anchor(5))
+    work.chains = {CHAIN: pending(0, [entry(0)], [record()]), OTHER: pending(0, [entry(0)])}
+    plan = plan_seal(frontier, work)
+    kinds = [type(parse_leaf(leaf)) for leaf in plan.leaves]
+    assert kinds == [KeyLeaf, HeadLeaf, HeadLeaf, AnchorLeaf, AnchorLeaf, AnchorLeaf]
+    assert plan.content_leaves == 3
+    assert [(one.number, one.leaf_index) for one in plan.anchors] == [(2, 4), (5, 5), (9, 6)]
+    assert [is_anchor_leaf(leaf) for leaf in plan.leaves] == [False] * 3 + [True] * 3
+    hashes = [name("leaf"), *map(hash_leaf, plan.leaves)]
+    assert plan.frontier == Frontier.empty().append(hashes)[0]
+
+
+def test_anchors_alone_are_a_plan() -> None:
+    first = anchor(0)
+    work = unsealed(first)
+    assert not work.nothing
+    plan = plan_seal(Frontier.empty(), work)
+    assert [parse_leaf(leaf) for leaf in plan.leaves] == [anchor_leaf(first)]
+    assert plan.content_leaves == 0
+    assert plan.anchors == [replace(first, leaf_index=0)]
+    assert first.leaf_index is None  # a plan changes nothing
+
+
+def test_evidence_that_came_later_has_a_leaf_of_its_own() -> None:
+    first = anchor(0, leaf_index=3, evidence=b"{}")
+    plan = plan_seal(Frontier.empty(), unsealed(first))
+    assert [parse_leaf(leaf) for leaf in plan.leaves] == [anchor_leaf(first, b"{}")]
+    assert plan.anchors == [replace(first, evidence_leaf_index=0)]
+
+
+def test_evidence_that_came_first_shares_the_leaf() -> None:
+    first = anchor(0, evidence=b"{}")
+    plan = plan_seal(Frontier.empty(), unsealed(first))
+    assert [parse_leaf(leaf) for leaf in plan.leaves] == [anchor_leaf(first, b"{}")]
+    assert plan.anchors == [replace(first, leaf_index=0, evidence_leaf_index=0)]
+
+
+def test_what_is_no_leaf_is_no_anchor_leaf() -> None:
+    assert not is_anchor_leaf(b"{}")
+    assert not is_anchor_leaf(anchor_leaf(anchor(0)).encode() + b" ")
+
+
+def test_nothing_is_nothing() -> None:
+    assert Unsealed().nothing
+    assert not Unsealed(chains={CHAIN: pending(0, [entry(0)])}).nothing

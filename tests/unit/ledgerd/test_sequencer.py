@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from ledgerd.sequencer import RecoveryError, Sequencer
+from ledgerd.store.interface import AnchorStore, Changes
+from ledgerd.writer import CommitJob
 from receiptledger.core.checkpoint import open_checkpoint
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
+from receiptledger.core.errors import ServiceError
+from receiptledger.core.leaf import HeadLeaf, KeyLeaf, Leaf, parse_leaf
 from receiptledger.core.merkle import EMPTY_ROOT, hash_leaf, root_hash
 from receiptledger.core.note import NoteSigner
 from receiptledger.core.tile import TileId
 from tests.helpers.agents import Agent
+from tests.helpers.stamps import prove, stamp
 from tests.helpers.sync_ledger import NOW, SIGNER, MemoryGuard, SyncLedger
 
 if TYPE_CHECKING:
-    from ledgerd.store.interface import Changes, LogState
+    from ledgerd.store.interface import LogState
     from ledgerd.store.memory import MemoryStore
 
 A, B = Agent("agent-1", 1), Agent("agent-2", 2)
@@ -31,7 +35,7 @@ def sealed_ledger() -> SyncLedger:
     return ledger
 
 
-def leaves(ledger: SyncLedger) -> list[HeadLeaf | KeyLeaf]:
+def leaves(ledger: SyncLedger) -> list[Leaf]:
     return [parse_leaf(leaf) for leaf in ledger.store.leaves(0, ledger.sequencer.tree_size)]
 
 
@@ -281,3 +285,193 @@ def test_observing_reads_the_link_before_only_for_chains_it_does_not_know() -> N
         ledger.admission.adopt(plan)
         ledger.sequencer.observe(plan.changes)
     assert asked == [2]
+
+
+# Anchors
+
+
+def anchored_ledger() -> SyncLedger:
+    """Three receipts and a receipt of two chains, two anchors of that size, nothing unsealed."""
+    ledger = sealed_ledger()
+    ledger.commit(stamp(ledger.store, "tsa-a"))
+    ledger.commit(stamp(ledger.store, "tsa-b"))
+    ledger.seal()
+    return ledger
+
+
+def kinds(ledger: SyncLedger) -> str:
+    """One letter for each leaf."""
+    return "".join(type(leaf).__name__[0] for leaf in leaves(ledger))
+
+
+def test_anchors_are_sealed_after_the_receipts_or_alone() -> None:
+    ledger = sealed_ledger()
+    ledger.commit(stamp(ledger.store))
+    assert ledger.sequencer.unsealed_anchors == 1
+    ledger.append(RA[3:4])
+    ledger.seal()
+    assert kinds(ledger) == "KHKH" + "HA"
+    ledger.commit(stamp(ledger.store))
+    ledger.seal()
+    assert kinds(ledger) == "KHKHHAA"
+    assert ledger.sequencer.unsealed_anchors == 0
+    assert ledger.seal() is None
+    assert [one.leaf_index for one in ledger.store.anchors()] == [5, 6]
+    ledger.audit()
+
+
+def test_evidence_gets_a_leaf_at_the_next_seal() -> None:
+    ledger = anchored_ledger()
+    record = ledger.store.anchor(0)
+    assert record is not None
+    ledger.commit(prove(record, b"crl"))
+    ledger.seal()
+    assert kinds(ledger) == "KHKHAAA"
+    done = ledger.store.anchor(0)
+    assert done is not None
+    assert (done.leaf_index, done.evidence_leaf_index) == (4, 6)
+    ledger.audit()
+
+
+def test_a_record_read_before_a_seal_gets_no_second_leaf() -> None:
+    """Evidence takes a minute to fetch, and the record it is for was read before."""
+    ledger = sealed_ledger()
+    ledger.commit(stamp(ledger.store))
+    stale = ledger.store.anchor(0)
+    assert stale is not None
+    assert stale.leaf_index is None
+    ledger.seal()
+    ledger.commit(prove(stale, b"crl"))
+    ledger.seal()
+    assert kinds(ledger) == "KHKHAA"
+    ledger.audit()
+
+
+def test_the_same_record_again_is_not_sealed_again() -> None:
+    ledger = sealed_ledger()
+    changes = stamp(ledger.store)
+    ledger.commit(changes)
+    ledger.commit(changes)
+    ledger.seal()
+    ledger.commit(changes)
+    assert ledger.sequencer.unsealed_anchors == 0
+    assert ledger.seal() is None
+    assert kinds(ledger) == "KHKHA"
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_an_anchor_that_was_not_sealed_is_sealed_after_a_restart_once(power: bool) -> None:
+    ledger = anchored_ledger()
+    ledger.commit(stamp(ledger.store))
+    record = ledger.store.anchor(1)
+    assert record is not None
+    ledger.commit(prove(record, b"crl"))
+    for _ in range(2):
+        ledger = ledger.crash(power=power)
+        assert ledger.sequencer.unsealed_anchors == 2
+    ledger.seal()
+    ledger = ledger.crash(power=power)
+    assert ledger.seal() is None
+    assert kinds(ledger) == "KHKHAA" + "AA"
+    assert [(one.leaf_index, one.evidence_leaf_index) for one in ledger.store.anchors()] == [
+        (4, None),
+        (5, 6),
+        (7, None),
+    ]
+    ledger.audit()
+
+
+def test_a_mark_of_an_anchor_that_has_its_leaf_is_refused() -> None:
+    ledger = anchored_ledger()
+    store = damage(ledger)
+    record = store.anchor(0)
+    assert record is not None
+    store.unsealed_anchors = lambda: [record]  # type: ignore[method-assign]
+    with pytest.raises(RecoveryError, match="anchor 0 is marked unsealed but has its leaf"):
+        SyncLedger(store, ledger.guard)
+
+
+# Content
+
+
+def test_content_ends_at_the_last_leaf_that_is_no_anchor() -> None:
+    ledger = SyncLedger()
+    assert ledger.sequencer.content_size == 0
+    ledger.append(RA[:1])
+    assert ledger.sequencer.content_size == 0
+    ledger.seal()
+    assert ledger.sequencer.content_size == 2
+    ledger.commit(stamp(ledger.store))
+    ledger.append(RB[:1])
+    ledger.seal()
+    assert (ledger.sequencer.content_size, ledger.sequencer.tree_size) == (4, 5)
+    ledger.commit(stamp(ledger.store))
+    ledger.seal()
+    assert (ledger.sequencer.content_size, ledger.sequencer.tree_size) == (4, 6)
+    ledger.append(RA[1:2])
+    ledger.seal()
+    assert ledger.sequencer.content_size == ledger.sequencer.tree_size == 7
+
+
+@pytest.mark.parametrize("count", [0, 1, 251, 252, 253, 254, 507, 508, 509])
+def test_content_is_found_again_behind_any_number_of_anchors(count: int) -> None:
+    """Four leaves of receipts, then anchors up to and over the edges of tiles."""
+    ledger = sealed_ledger()
+    for _ in range(count):
+        ledger.commit(stamp(ledger.store))
+    ledger.seal()
+    after = ledger.crash()
+    assert after.sequencer.tree_size == 4 + count
+    assert after.sequencer.content_size == ledger.sequencer.content_size == 4
+
+
+def test_a_log_of_anchors_alone_has_no_content() -> None:
+    ledger = SyncLedger()
+    ledger.commit(stamp(ledger.store))
+    ledger.seal()
+    assert ledger.crash().sequencer.content_size == ledger.sequencer.content_size == 0
+
+
+@pytest.mark.parametrize("fault", ["lost", "done"])
+def test_content_is_right_after_a_commit_in_doubt(fault: str) -> None:
+    ledger = anchored_ledger()
+    ledger.append(RA[3:4])
+    ledger.store.fail_next(fault)
+    assert isinstance(ledger.seal(), ServiceError)
+    assert ledger.sequencer.content_size == 4
+    ledger.writer.commit(CommitJob(Changes(), lambda _: None))
+    assert ledger.sequencer.content_size == (7 if fault == "done" else 4)
+    ledger.seal()
+    assert ledger.sequencer.content_size == 7
+
+
+def test_damaged_leaves_before_the_last_tile_are_said() -> None:
+    """Only a log that ends in a whole tile of anchors reads further back."""
+    ledger = sealed_ledger()
+    for _ in range(260):
+        ledger.commit(stamp(ledger.store))
+    ledger.seal()
+    store = damage(ledger)
+    del store._tables.leaves[100]
+    with pytest.raises(RecoveryError, match="leaves are damaged"):
+        SyncLedger(store, ledger.guard)
+
+
+# What ingest pays for it
+
+
+def test_without_anchors_nothing_is_read_for_them() -> None:
+    """A commit or a seal of receipts alone does not ask the store for anchors, nor hash any."""
+    ledger = anchored_ledger()
+
+    def asked(*_: object) -> NoReturn:
+        raise AssertionError("read for nothing")
+
+    for name in dir(AnchorStore):
+        if not name.startswith("_"):
+            setattr(ledger.store, name, asked)
+    ledger.append([*RA[3:5], *RB[1:2]])
+    assert ledger.seal() is not None
+    ledger.append(RA[5:])
+    assert ledger.seal() is not None
+    assert kinds(ledger) == "KHKHAA" + "HHH"

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ledgerd.sequencer import RecoveryError
-from ledgerd.store.interface import LogState, StoreError, StoreFailedError
+from ledgerd.store.interface import Changes, LogState, StoreError, StoreFailedError
 from ledgerd.store.memory import Fault
-from ledgerd.writer import BatchJob, BatchResult, SealJob
+from ledgerd.writer import BatchJob, BatchResult, CommitJob, SealJob
 from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.agents import Agent
+from tests.helpers.stamps import stamp
 from tests.helpers.sync_ledger import SyncLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ledgerd.store.interface import Changes
 
 A, B = Agent("agent-1", 1), Agent("agent-2", 2)
 RA, RB = A.receipts(8), B.receipts(3)
@@ -33,7 +33,11 @@ def seal(told: Told, name: str = "seal") -> SealJob:
     return SealJob(lambda result: told.append((name, result)))
 
 
-def run(ledger: SyncLedger, *jobs: BatchJob | SealJob) -> None:
+def commit(ledger: SyncLedger, told: Told, name: str = "commit") -> CommitJob:
+    return CommitJob(stamp(ledger.store), lambda result: told.append((name, result)))
+
+
+def run(ledger: SyncLedger, *jobs: BatchJob | SealJob | CommitJob) -> None:
     """What the thread does with jobs that were all there when it looked, until it is told to stop."""
     for job in jobs:
         ledger.writer.submit(job)
@@ -227,6 +231,97 @@ def test_what_is_unsealed_is_counted_anew_after_a_failure() -> None:
     assert ledger.metrics.value("ledger_unsealed_receipts") == 2
     ledger.seal()
     assert ledger.metrics.value("ledger_unsealed_receipts") == 0
+
+
+# What is no receipt
+
+
+def test_a_commit_keeps_its_place_and_is_answered_when_it_is_durable() -> None:
+    ledger, told = SyncLedger(), Told()
+    ledger.append(RA[:1])
+    ledger.seal()
+    seen: list[str] = []
+
+    def look(count: int, changes: Changes) -> None:
+        del count
+        kind = "anchors" if changes.anchors else f"admit {len(changes.admitted)}"
+        seen.append("seal" if changes.sealed else kind)
+        assert len(told) == len(seen) - 1  # nothing is answered before its commit
+
+    ledger.store.before_commit = look
+    run(
+        ledger,
+        batch(ledger, RA[1:2], told, "first"),
+        commit(ledger, told),
+        batch(ledger, RA[2:3], told, "second"),
+        seal(told),
+    )
+    assert seen == ["admit 1", "anchors", "admit 1", "seal"]
+    assert [name for name, _ in told] == ["first", "commit", "second", "seal"]
+    assert told[1][1] is None
+    record = ledger.store.anchor(0)
+    assert record is not None
+    assert record.leaf_index == 3
+    assert ledger.metrics.value("ledger_store_sync_seconds_count") == 4
+
+
+def test_a_commit_of_nothing_is_a_commit() -> None:
+    """Whoever doubts what he reads asks for one."""
+    ledger, told = SyncLedger(), Told()
+    ledger.append(RA[:1])
+    before = ledger.store.commits
+    run(ledger, CommitJob(Changes(), lambda result: told.append(("commit", result))))
+    assert ledger.store.commits == before + 1
+    assert told == [("commit", None)]
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_failed_commit_is_told_and_doubted(fault: Fault) -> None:
+    ledger, told = SyncLedger(), Told()
+    ledger.append(RA[:1])
+    ledger.seal()
+    ledger.store.fail_next(fault)
+    run(ledger, commit(ledger, told))
+    ((_, answer),) = told
+    assert isinstance(answer, ServiceError)
+    assert answer.reason is Reason.UNAVAILABLE
+    assert not ledger.writer.healthy
+    assert ledger.metrics.value("ledger_store_errors_total") == 1
+    assert isinstance(ledger.fatal, StoreFailedError) is (fault is Fault.UNSYNCED)
+    if fault is Fault.UNSYNCED:
+        return
+    (answer_again,) = ledger.append(RA[1:2])
+    assert answer_again.position == 1
+    assert ledger.sequencer.unsealed_anchors == (1 if fault is Fault.DONE else 0)
+    ledger.seal()
+    ledger.audit()
+
+
+def test_an_anchor_that_cannot_be_read_again_is_doubted_and_not_forgotten() -> None:
+    ledger, told = SyncLedger(), Told()
+    ledger.append(RA[:1])
+    ledger.seal()
+    real = ledger.store.anchor
+
+    def broken(number: int) -> None:
+        raise StoreError("block is damaged")
+
+    ledger.store.anchor = broken  # type: ignore[method-assign, assignment]
+    run(ledger, commit(ledger, told))
+    assert isinstance(told[0][1], ServiceError)
+    ledger.store.anchor = real  # type: ignore[method-assign]
+    ledger.seal()
+    record = ledger.store.anchor(0)
+    assert record is not None
+    assert record.leaf_index == 2
+    ledger.audit()
+
+
+@pytest.mark.parametrize("part", ["admitted", "heads", "marks", "keys", "forks", "sealed"])
+def test_receipts_and_seals_have_jobs_of_their_own(part: str) -> None:
+    value = {A.chain: object()} if part == "heads" else [object()]
+    with pytest.raises(ValueError, match="jobs of their own"):
+        CommitJob(replace(Changes(), **{part: value}), lambda _: None)  # type: ignore[arg-type]
 
 
 # Fatal
