@@ -16,12 +16,13 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from ledgerd.config import AgentKey, Settings
+from ledgerd.config import AgentKey, Settings, TsaSettings
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
-__all__ = ["EXAMPLE", "EXAMPLE_KEY", "main", "render"]
+__all__ = ["EXAMPLE", "EXAMPLE_KEY", "EXAMPLE_TSA", "main", "render"]
 
 EXAMPLE = Path(__file__).resolve().parent / "ledgerd.toml"
 WIDTH = 100
@@ -30,6 +31,13 @@ EXAMPLE_KEY = AgentKey(
     agent="did:web:agents.example.org:billing",
     public_key="OitjqRtjIvvE4LJmN58rnAa4MP8zSsEuE8Osn6mW7xc",
 )
+# What each table of a TSA must have, and what most should say; the rest at its default.
+EXAMPLE_TSA = {
+    "name": "tsa-one",
+    "authority": "Example Trust Ltd.",
+    "url": "https://tsa.example.org/tsr",
+    "roots": ["/etc/ledgerd/tsa-one-root.pem"],
+}
 
 _HEADER = """\
 # Every setting of ledgerd, commented out at its default; remove the "#" before a name to change it.
@@ -52,21 +60,33 @@ def render() -> str:
     for name, field in Settings.model_fields.items():
         if name in headings:
             lines += ["", f"## {headings[name]}", ""]
-        if name == "agent_keys":
+        if name in ("agent_keys", "tsa"):
             continue
         lines += [*_comment(field.description or ""), _assignment(name, field), ""]
-    return "\n".join([*lines, *_agent_keys()]).replace("\n\n\n", "\n\n")
+    # A table must follow all plain settings, or it would swallow them.
+    lines += ["## Enrolled agents; repeat the table for each key", ""]
+    lines += _table("agent_keys", AgentKey, EXAMPLE_KEY.model_dump())
+    lines += ["## Timestamp authorities; repeat the table for each", ""]
+    lines += _table("tsa", TsaSettings, EXAMPLE_TSA)
+    return "\n".join(lines).replace("\n\n\n", "\n\n")
 
 
-def _agent_keys() -> list[str]:
-    """A table must follow all plain settings, or it would swallow them."""
-    lines = ["## Enrolled agents; repeat the table for each key", ""]
-    lines += _comment(Settings.model_fields["agent_keys"].description or "")
-    for name, field in AgentKey.model_fields.items():
-        lines += _comment(f"{name}: {field.description}")
-    lines.append("#[[agent_keys]]")
-    lines += [f"#{name} = {json.dumps(value)}" for name, value in EXAMPLE_KEY.model_dump().items()]
+def _table(setting: str, model: type[BaseModel], example: dict[str, Any]) -> list[str]:
+    """A table that may be repeated: what each member is for, then one that works."""
+    lines = _comment(Settings.model_fields[setting].description or "")
+    for name, field in model.model_fields.items():
+        lines += _comment(f"{name}: {field.description}{_default(field)}")
+    lines.append(f"#[[{setting}]]")
+    lines += [f"#{name} = {json.dumps(value)}" for name, value in example.items()]
     return [*lines, ""]
+
+
+def _default(field: FieldInfo) -> str:
+    """The default of a table's member, where it is a value one could write."""
+    if field.is_required() or field.default_factory is not None or field.default in (None, ()):
+        return ""
+    allowed = _allowed(field)
+    return f" Default: {_toml(field.default)}{f' ({allowed})' if allowed else ''}."
 
 
 def _headings() -> dict[str, str]:

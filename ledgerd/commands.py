@@ -8,8 +8,13 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from ledgerd.anchor_setup import AnchorSetupError, read_trusts
 from ledgerd.config import ConfigError, Settings, load_settings
 from ledgerd.daemon import StartError, run
+from ledgerd.devtsa.command import serve as serve_dev_tsa
+from ledgerd.devtsa.faults import Mode
+from ledgerd.devtsa.folder import DevTsaError
+from ledgerd.devtsa.pki import KeyKind  # noqa: TC001 - typer looks the annotation up
 from ledgerd.logs import configure_logs
 from ledgerd.maintenance import MaintenanceError
 from ledgerd.maintenance import fsck as check_folder
@@ -70,6 +75,10 @@ def check_config(
 ) -> None:
     """Check the configuration and show every setting: value, default and what it is for."""
     loaded = _load(config, data_dir, listen, http, settings)
+    try:
+        read_trusts(loaded)
+    except AnchorSetupError as error:
+        _fail(str(error))
     values = loaded.model_dump(mode="json")
     if as_json:
         typer.echo(json.dumps(values, indent=2))
@@ -119,6 +128,34 @@ def fsck(
     except MaintenanceError as error:
         _fail(str(error))
     raise typer.Exit(code)
+
+
+@app.command("dev-tsa")
+def dev_tsa(
+    folder: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Its folder; made at the first start.")
+    ] = Path("dev-tsa"),
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0: as before, or a free one."),
+    ] = 0,
+    key: Annotated[
+        KeyKind | None, typer.Option(help="Key of its certificate; default p256.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="In its certificates and settings; default dev.")
+    ] = None,
+    mode: Annotated[Mode, typer.Option(help="How it answers, to try failures out.")] = Mode.OK,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Run a timestamp authority for development on 127.0.0.1. NOT FOR PRODUCTION.
+
+    It has its own root, stamps with the openssl command (version 3), and serves CRLs and OCSP.
+    """
+    try:
+        serve_dev_tsa(folder, typer.echo, name=name, key=key, port=port, mode=mode, as_json=as_json)
+    except DevTsaError as error:
+        _fail(str(error))
 
 
 @app.command()

@@ -22,12 +22,13 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from ledgerd.tsa.settings import TsaSettings
 from receiptledger.core.canonical import DEFAULT_LIMITS
 from receiptledger.core.encoding import base64url_decode
 from receiptledger.core.errors import LedgerError
 from receiptledger.core.note import NoteSigner
 
-__all__ = ["AgentKey", "ConfigError", "Settings", "load_settings"]
+__all__ = ["AgentKey", "ConfigError", "Settings", "TsaSettings", "load_settings"]
 
 ENV_PREFIX = "LEDGERD_"
 # Kubernetes puts these into every container beside a service named ledgerd; they are not for us.
@@ -167,6 +168,58 @@ class Settings(BaseSettings):
         description="Bytes of tree hashes kept in memory for proofs; a tile takes 16 KiB.",
     )
 
+    # Anchors: timestamps by others over the log's checkpoints. Without a [[tsa]] there are none.
+    tsa: tuple[TsaSettings, ...] = Field(
+        default=(),
+        description="Timestamp authorities (RFC 3161). Take two or more of different operators and "
+        "roots: one alone can lie about time, or end.",
+    )
+    anchor_interval_seconds: Annotated[int, Field(ge=10, le=86_400)] = Field(
+        default=600,
+        description="Age of the oldest receipt without a timestamp at which the newest checkpoint is "
+        "anchored. Two TSAs then get 288 requests a day.",
+    )
+    anchor_max_leaves: Count = Field(
+        default=10_000,
+        description="Leaves without a timestamp that anchor before the interval is over.",
+    )
+    anchor_min_spacing_seconds: Annotated[int, Field(ge=1, le=3_600)] = Field(
+        default=20,
+        description="Seconds between two requests to one TSA, whatever for; some ask for 15.",
+    )
+    anchor_heartbeat_seconds: Annotated[int, Field(ge=60, le=30 * 86_400)] = Field(
+        default=86_400,
+        description="Seconds after which a log at rest is anchored again. That also renews: older "
+        "timestamps get under a newer one.",
+    )
+    anchor_quorum: Annotated[int, Field(ge=1, le=16)] = Field(
+        default=1,
+        description="Different authorities whose timestamps make a checkpoint count as anchored.",
+    )
+    max_unanchored_seconds: Annotated[int, Field(ge=60, le=30 * 86_400)] = Field(
+        default=14_400,
+        description="Age of the oldest receipt without a timestamp beyond which anchors are overdue.",
+    )
+    unanchored_policy: Literal["warn", "refuse"] = Field(
+        default="warn",
+        description="While anchors are overdue: warn (metrics, alerts, /readyz says so) or refuse (new "
+        "receipts are refused as well, and /readyz says 503; reads go on).",
+    )
+    evidence_delay_hours: Annotated[int, Field(ge=0, le=48)] = Field(
+        default=24,
+        description="Hours after a timestamp at which its revocation lists are fetched: a list older "
+        "than the timestamp says little about it.",
+    )
+    renew_before_days: Annotated[int, Field(ge=1, le=730)] = Field(
+        default=180,
+        description="Days before a timestamp's certificates end by which a newer one must cover it.",
+    )
+    max_quarantined: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=1_000,
+        description="Refused answers of TSAs kept as evidence, at most 64 KiB each; further ones are "
+        "counted only.",
+    )
+
     # Running.
     verify_threads: Annotated[int, Field(ge=0, le=256)] = Field(
         default=0, description="Threads that verify signatures; 0 = one per core."
@@ -226,6 +279,20 @@ class Settings(BaseSettings):
             raise ValueError("max_message_bytes must exceed max_receipt_bytes by at least 1024")
         if self.max_streams + self.max_watchers >= self.max_calls:
             raise ValueError("max_calls must exceed max_streams and max_watchers together")
+        names = [item.name for item in self.tsa]
+        if len(set(names)) < len(names):
+            raise ValueError("two [[tsa]] have the same name")
+        authorities = len({item.authority for item in self.tsa})
+        if self.tsa and self.anchor_quorum > authorities:
+            raise ValueError(
+                f"anchor_quorum is {self.anchor_quorum}, but the [[tsa]] name {authorities} authorities"
+            )
+        if self.unanchored_policy == "refuse" and not self.tsa:
+            raise ValueError("unanchored_policy refuse needs a [[tsa]]")
+        if self.max_unanchored_seconds <= self.anchor_interval_seconds:
+            raise ValueError("max_unanchored_seconds must exceed anchor_interval_seconds")
+        if self.renew_before_days * 86_400 <= self.anchor_heartbeat_seconds:
+            raise ValueError("renew_before_days must exceed anchor_heartbeat_seconds, which renews")
         return self
 
     @property

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ledgerd.admission import Admission
+from ledgerd.anchor_setup import AnchorSetupError, build_anchorer, steady_clock
 from ledgerd.board import Board
 from ledgerd.guard import FileGuard, GuardError
 from ledgerd.ingest import Ingest
 from ledgerd.keyring import Keyring
 from ledgerd.metrics import Metrics
 from ledgerd.reader import Reader
+from ledgerd.rpc.anchors import AnchorHandlers
 from ledgerd.rpc.server import RpcServer
 from ledgerd.rpc.service import IngestHandlers, ProofHandlers
 from ledgerd.sequencer import RecoveryError, Sequencer
@@ -42,6 +44,7 @@ from receiptledger.core.profile import Profiles
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ledgerd.anchorer import Anchorer
     from ledgerd.config import Settings
     from ledgerd.store.interface import LogState
     from receiptledger.core.note import NoteSigner
@@ -50,7 +53,13 @@ __all__ = ["Daemon", "StartError", "run"]
 
 GC_THRESHOLD = 100_000  # objects made and not dropped before the young are searched for cycles
 
+_ANCHOR_TICK_SECONDS = (
+    1.0  # how often it is looked whether a TSA is due; the rest is seconds to hours
+)
 _MAX_RETRY_SECONDS = 5.0  # between two tries to seal while the store or the guard fails
+
+# What a start is refused for; each message says what to do.
+_REFUSALS = (GuardError, RecoveryError, LogKeyError, StoreError, AnchorSetupError)
 
 _log = structlog.get_logger(__name__)
 
@@ -99,6 +108,8 @@ class Daemon:
         self.http_address = ""
         self._ready = False
         self._verify_pool: VerifyPool | None = None
+        self._anchorer: Anchorer | None = None
+        self._clock = steady_clock()
 
     async def start(self, *, create_guard: bool = False) -> None:
         """Open, check, recover, then listen.
@@ -116,7 +127,8 @@ class Daemon:
             signer = _log_key(settings, self._store)
             self._assemble(signer)
             self._sequencer.recover(create_guard=create_guard)
-        except (GuardError, RecoveryError, LogKeyError, StoreError, OSError) as error:
+            self._recover_anchors()
+        except (*_REFUSALS, OSError) as error:
             if self._verify_pool is not None:
                 self._verify_pool.close()
             self._store.close()
@@ -124,6 +136,7 @@ class Daemon:
         self.metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)
         self._writer.start()
         self._ticker = asyncio.create_task(self._seal_ticker())
+        self._anchor_ticker = asyncio.create_task(self._anchor_ticks())
         try:
             self.http_address = await self._web.start()
             self.grpc_address = await self._rpc.start()
@@ -183,11 +196,29 @@ class Daemon:
             seal_wait_seconds=settings.seal_wait_seconds,
             verify_threads=processes or threads,
             verify_pool=self._verify_pool,
+            refusal=self._refusal,
         )
         reader = Reader(
-            store, lambda: self._board.state, max_cache_bytes=settings.max_proof_cache_bytes
+            store,
+            lambda: self._board.state,
+            max_cache_bytes=settings.max_proof_cache_bytes,
+            anchor_quorum=settings.anchor_quorum,
         )
         self._reads = ThreadPoolExecutor(settings.read_threads, thread_name_prefix="read")
+        self._anchorer = build_anchorer(
+            settings,
+            store,
+            self._reads,
+            metrics.anchors,
+            submit=self._writer.submit,
+            published=lambda: self._board.state,
+            content_size=lambda: self._sequencer.content_size,
+            clock=self._clock,
+        )
+        self._assemble_servers(reader)
+
+    def _assemble_servers(self, reader: Reader) -> None:
+        settings, store, metrics = self._settings, self._store, self.metrics
         handlers = IngestHandlers(
             self._ingest, reader, self._reads, metrics, max_streams=settings.max_streams
         )
@@ -200,7 +231,15 @@ class Daemon:
             draining=self._ingest.draining,
             max_watchers=settings.max_watchers,
         )
-        self._rpc = RpcServer(settings, metrics, handlers, proofs)
+        anchors = AnchorHandlers(
+            reader,
+            self._reads,
+            metrics,
+            control=self._anchorer,
+            barrier=self._ingest.barrier,
+            draining=self._ingest.draining,
+        )
+        self._rpc = RpcServer(settings, metrics, handlers, proofs, anchors)
         app = create_app(reader, self._reads, metrics, stats=store.stats, readiness=self._readiness)
         self._web = WebServer(app, settings.http_listen)
 
@@ -228,6 +267,9 @@ class Daemon:
             # Without a writer no stream gets its answers: waiting for them would be for nothing.
             await self._rpc.stop(0 if self.failed.done() else settings.drain_seconds)
         self._ticker.cancel()
+        self._anchor_ticker.cancel()
+        if self._anchorer is not None:
+            await self._anchorer.stop()
         if not self.failed.done():
             try:
                 await self._ingest.seal()
@@ -257,6 +299,23 @@ class Daemon:
                 wait = max(interval, min(2 * wait, _MAX_RETRY_SECONDS))
                 _log.error("seal failed, will be tried again", seconds=wait, error=str(error))
 
+    async def _anchor_ticks(self) -> None:
+        """Look whether a TSA is due; nothing here waits for one, or for a disk."""
+        while self._anchorer is not None:
+            try:
+                await self._anchorer.step(self._clock())
+            except Exception:
+                _log.exception("the anchor step failed, will be tried again")
+            await asyncio.sleep(_ANCHOR_TICK_SECONDS)
+
+    def _recover_anchors(self) -> None:
+        state = self._store.log_state()
+        if self._anchorer is not None and state is not None:
+            self._anchorer.recover(state)
+
+    def _refusal(self) -> ServiceError | None:
+        return None if self._anchorer is None else self._anchorer.refusal()
+
     def _publish(self, state: LogState) -> None:
         """A state may be seen; from the writer thread, or the loop's own during start."""
         self.metrics.tree_size.set(state.size)
@@ -277,16 +336,27 @@ class Daemon:
 
     def _readiness(self) -> Readiness:
         state = self._board.state
+        anchors: Readiness = {}
+        if self._anchorer is not None:
+            current = self._anchorer.measure(self._clock())
+            anchors = {
+                "anchored_size": current.anchored,
+                "anchor_lag_seconds": round(current.lag, 1),
+                "unanchored_leaves": current.leaves,
+                "anchors_overdue": current.overdue,
+            }
         return {
             "ready": self._ready
             and state is not None
             and self._writer.healthy
-            and not self.failed.done(),
+            and not self.failed.done()
+            and self._refusal() is None,
             "draining": self._ingest.draining.is_set(),
             "store_healthy": self._writer.healthy,
             "tree_size": 0 if state is None else state.size,
             "unsealed_receipts": self._sequencer.unsealed_receipts,
             "store_errors": int(self.metrics.value("ledger_store_errors_total") or 0),
+            **anchors,
         }
 
 

@@ -133,12 +133,22 @@ def _text(report: Report, seconds: float) -> str:
         f"{checked[kind]} {kind}"
         for kind in ("segments", "leaves", "tiles", "checkpoints", "keys", "forks", "marks")
     )
+    anchors = ", ".join(
+        f"{checked[kind]} {name}"
+        for kind, name in (
+            ("anchors", "anchors"),
+            ("blobs", "parts of evidence"),
+            ("intents", "intents"),
+            ("quarantined", "refused answers"),
+        )
+    )
     lines = [
         f"log         {report.log}",
         f"tree        {report.tree_size} leaves, root {root}",
         f"guard       {_GUARDS[report.guard]}",
         f"receipts    {receipts}, {checked['unsealed_receipts']} not sealed yet",
         f"records     {records}",
+        f"timestamps  {anchors}",
         f"time        {seconds:.1f} s",
     ]
     if report.clean:

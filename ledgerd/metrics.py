@@ -22,6 +22,7 @@ from prometheus_client import (
 )
 
 import receiptledger
+from ledgerd.anchor_metrics import AnchorMetrics
 from receiptledger.core.errors import Reason
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ RECEIPT_REASONS = (
     Reason.WRONG_SEQUENCE,
     Reason.INVALID_ARGUMENT,
 )
-PROOF_KINDS = ("receipt", "proof", "consistency", "checkpoint", "tile")
+PROOF_KINDS = ("receipt", "proof", "consistency", "checkpoint", "tile", "anchor", "anchors")
 _SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 _BATCH_BUCKETS = tuple(2**n for n in range(11))
 
@@ -73,6 +74,7 @@ class Metrics:
         self._init_reads()
         self._init_store()
         self._init_calls()
+        self.anchors = AnchorMetrics(self._registry)
 
     def _init_ingest(self) -> None:
         receipts = self._counter("ledger_receipts", "Receipts answered, by result.", "result")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import structlog
 
+from ledgerd.anchor_reader import AnchorReader
 from ledgerd.store.interface import StoreError
 from ledgerd.subtree_cache import SubtreeCache
 from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
@@ -21,7 +22,8 @@ from receiptledger.core.tile import TILE_WIDTH, TileId, encode_entries, tile_wid
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ledgerd.store.interface import Entry, KeyRecord, LogState, Segment, Stored
+    from ledgerd.anchor_reader import AnchorView
+    from ledgerd.store.interface import AnchorRecord, Entry, KeyRecord, LogState, Segment, Stored
     from receiptledger.core.chain import Head
     from receiptledger.core.merkle import Node
     from receiptledger.core.subtrees import Subtrees
@@ -45,6 +47,12 @@ class _ReadStore(Protocol):
     def leaves(self, first: int, count: int) -> list[bytes]: ...
     def tile(self, tile: TileId) -> bytes: ...
     def checkpoint(self, size: int) -> bytes | None: ...
+    def anchor(self, number: int) -> AnchorRecord | None: ...
+    def anchors(self, first: int = 0) -> Iterator[AnchorRecord]: ...
+    def anchors_by_size(self, first_size: int) -> Iterator[AnchorRecord]: ...
+    def anchors_by_leaf(self, before: int) -> Iterator[AnchorRecord]: ...
+    def next_anchor_number(self) -> int: ...
+    def blob(self, digest: bytes) -> bytes | None: ...
 
 
 @dataclass(slots=True)
@@ -63,14 +71,35 @@ class Reader:
         store: durable state; safe from many threads.
         published: the newest published log state, or None before the first.
         max_cache_bytes: bytes of tree hashes kept in memory.
+        anchor_quorum: how many timestamp authorities should bound a receipt in time.
+
+    Attributes:
+        anchors: reads of timestamps.
     """
 
     def __init__(
-        self, store: _ReadStore, published: Callable[[], LogState | None], *, max_cache_bytes: int
+        self,
+        store: _ReadStore,
+        published: Callable[[], LogState | None],
+        *,
+        max_cache_bytes: int,
+        anchor_quorum: int = 1,
     ) -> None:
         self._store = store
         self._published = published
         self._subtrees = SubtreeCache(max_cache_bytes)
+        self.anchors = AnchorReader(
+            store, inclusion=self._leaf, extension=self._extension, quorum=anchor_quorum
+        )
+
+    @property
+    def size(self) -> int:
+        """Leaves under the newest published checkpoint.
+
+        Raises:
+            ServiceError: UNAVAILABLE before the first.
+        """
+        return self._newest().size
 
     def head(self, chain: bytes) -> Head | None:
         """Newest position of a chain, sealed or not."""
@@ -155,8 +184,20 @@ class Reader:
                 want=f"0 < first_size <= second_size <= {newest}",
                 got=f"{first}, {second}",
             )
-        plan = plan_consistency(first, second)
-        return plan.fold([self._node(node) for node in plan.nodes]), second
+        return self._extension(first, second), second
+
+    def anchor(self, number: int, size: int = 0) -> tuple[AnchorView, int]:
+        """One timestamp with its evidence, as of a checkpoint, and the size of that.
+
+        Args:
+            number: of the anchor.
+            size: of the checkpoint; 0 = the newest.
+
+        Raises:
+            ServiceError: NOT_FOUND, INVALID_ARGUMENT.
+        """
+        note, size = self._signed(size)
+        return self.anchors.view(number, size, note), size
 
     def prove(self, chain: bytes, position: int, *, size: int = 0, since: int = 0) -> Bundle:
         """Everything an offline bundle needs.
@@ -195,6 +236,7 @@ class Reader:
             key=self._leaf(key, size),
             checkpoint=note,
             consistency=consistency,
+            anchors=self.anchors.bounding(segment.leaf_index, size),
         )
 
     def tile(self, tile: TileId, width: int) -> bytes:
@@ -234,6 +276,10 @@ class Reader:
         plan = plan_inclusion(index, size)
         proof = plan.fold([self._node(node) for node in plan.nodes])
         return LeafProof(self._store.leaves(index, 1)[0], index, tuple(proof))
+
+    def _extension(self, first: int, second: int) -> list[bytes]:
+        plan = plan_consistency(first, second)
+        return plan.fold([self._node(node) for node in plan.nodes])
 
     def _node(self, node: Node) -> bytes:
         """Hash of a complete subtree of the log, from the tile that holds it."""

@@ -115,7 +115,8 @@ def test_protobuf_is_at_the_edges() -> None:
         for name, path in MODULES.items()
         if any(top(u) in PROTOBUF or u.startswith("receiptledger.v1") for u in imports(path))
     }
-    allowed = {n for n in MODULES if n.startswith("ledgerd.rpc.")} | {"receiptledger.transport"}
+    edges = ("ledgerd.rpc.", "receiptledger.transport")
+    allowed = {name for name in MODULES if name.startswith(edges)}
     assert users <= allowed, users - allowed
 
 
@@ -130,20 +131,57 @@ LAYERS = {
     "ledgerd.admission": {"ledgerd.keyring", "ledgerd.store.interface", "ledgerd.verification"},
     "ledgerd.board": {"ledgerd.store.interface"},
     "ledgerd.sequencer": {"ledgerd.guard", "ledgerd.seal", "ledgerd.store.interface"},
-    "ledgerd.reader": {"ledgerd.store.interface", "ledgerd.subtree_cache"},
+    "ledgerd.reader": {
+        "ledgerd.anchor_reader",
+        "ledgerd.store.interface",
+        "ledgerd.subtree_cache",
+    },
     "ledgerd.subtree_cache": set(),
     "ledgerd.tsa": {"ledgerd.tsa"},
     "ledgerd.devtsa": {"ledgerd.devtsa"},
     "ledgerd.anchor_plan": {"ledgerd.anchor_breaker"},
     "ledgerd.anchor_breaker": set(),
     "ledgerd.anchor_reader": {"ledgerd.store.interface"},
-    "ledgerd.anchorer": {
-        "ledgerd.anchor_breaker",
+    "ledgerd.anchor_metrics": {"ledgerd.anchor_breaker"},
+    "ledgerd.anchor_stamp": {"ledgerd.tsa"},
+    "ledgerd.anchor_state": {
         "ledgerd.anchor_plan",
-        "ledgerd.metrics",
+        "ledgerd.anchor_stamp",
+        "ledgerd.store.interface",
+    },
+    "ledgerd.anchor_standing": {
+        "ledgerd.anchor_metrics",
+        "ledgerd.anchor_plan",
+        "ledgerd.anchor_state",
+    },
+    "ledgerd.anchor_journal": {"ledgerd.anchor_stamp", "ledgerd.store.interface", "ledgerd.writer"},
+    "ledgerd.anchor_outcome": {
+        "ledgerd.anchor_breaker",
+        "ledgerd.anchor_journal",
+        "ledgerd.anchor_metrics",
+        "ledgerd.anchor_plan",
+        "ledgerd.anchor_stamp",
+        "ledgerd.anchor_state",
+        "ledgerd.store.interface",
+    },
+    "ledgerd.anchor_evidence": {
+        "ledgerd.anchor_journal",
+        "ledgerd.anchor_metrics",
+        "ledgerd.anchor_stamp",
+        "ledgerd.anchor_state",
         "ledgerd.store.interface",
         "ledgerd.tsa",
-        "ledgerd.writer",
+    },
+    "ledgerd.anchorer": {
+        "ledgerd.anchor_evidence",
+        "ledgerd.anchor_journal",
+        "ledgerd.anchor_metrics",
+        "ledgerd.anchor_outcome",
+        "ledgerd.anchor_plan",
+        "ledgerd.anchor_stamp",
+        "ledgerd.anchor_standing",
+        "ledgerd.anchor_state",
+        "ledgerd.store.interface",
     },
 }
 

@@ -13,7 +13,9 @@ from contextlib import aclosing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Self
 
+from receiptledger.anchor_check import CheckedAnchor, check_anchor
 from receiptledger.backoff import Backoff, Retry
+from receiptledger.core.anchors import NAME as TIMESTAMPS
 from receiptledger.core.encoding import digest_text
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.note import VerifierKey
@@ -26,14 +28,16 @@ from receiptledger.transport import Channel
 from receiptledger.wire import CallError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from types import TracebackType
 
     from receiptledger.core.bundle import Bundle
     from receiptledger.core.checkpoint import Checkpoint
+    from receiptledger.core.timestamp import TsaTrust
     from receiptledger.core.verdict import Verdict
-    from receiptledger.wire import Selector, StoredReceipt
+    from receiptledger.wire import Anchor, AnchorRound, Selector, StoredReceipt
 
 __all__ = ["AsyncAuditor", "Seen", "SplitViewError"]
 
@@ -46,6 +50,8 @@ class AsyncAuditor:
         log_key: the log's verification key, from the auditor's own hands.
         state_file: where the last verified checkpoint is kept between runs.
         agent_keys: agent id -> public keys of 32 bytes that agent is known to use.
+        tsas: timestamp authorities to believe, each with its own roots.
+        tsa_quorum: how many different operators of authorities must agree on a bound in time.
         timeout_s: seconds for one call.
         retry: how `watch` and waiting for a seal try again.
 
@@ -61,6 +67,8 @@ class AsyncAuditor:
         state_file: Path | str | None = None,
         *,
         agent_keys: Mapping[str, tuple[bytes, ...]] | None = None,
+        tsas: Sequence[TsaTrust] = (),
+        tsa_quorum: int = 1,
         timeout_s: float = 10.0,
         retry: Retry | None = None,
     ) -> None:
@@ -69,6 +77,7 @@ class AsyncAuditor:
         file = None if state_file is None else CheckpointFile(state_file)
         self._history = History(self._key, file, self._channel.consistency)
         self._agent_keys = dict(agent_keys or {})
+        self._tsas, self._tsa_quorum = tuple(tsas), tsa_quorum
         self._retry = retry or Retry()
 
     async def __aenter__(self) -> Self:
@@ -230,6 +239,7 @@ class AsyncAuditor:
         *,
         remembered: Checkpoint | None = None,
         require: frozenset[str] = frozenset(),
+        moment: datetime | None = None,
     ) -> Verdict:
         """Check a bundle against this auditor's keys, without the ledger.
 
@@ -237,9 +247,70 @@ class AsyncAuditor:
             bundle: a bundle, or the bytes of its file.
             remembered: a checkpoint it must extend; it carries the proof when it was made `since`.
             require: demands beyond validity; see `receiptledger.core.verify.POLICIES`.
+            moment: when the timestamps must still hold, aware; None leaves their expiry out.
         """
         data = bundle if isinstance(bundle, bytes) else bundle.encode()
-        return verify_bundle(data, Trust((self._key,), self._agent_keys, remembered, require))
+        return verify_bundle(
+            data,
+            Trust(
+                (self._key,),
+                self._agent_keys,
+                remembered,
+                require,
+                self._tsas,
+                self._tsa_quorum,
+                moment,
+            ),
+        )
+
+    async def anchors(self, first: int = 0) -> AsyncGenerator[Anchor]:
+        """The timestamps the ledger says it has, from a number on: a list, of which nothing is proven.
+
+        Raises:
+            EvidenceError: NOT_FOUND, the ledger leaves some out.
+            ServiceError: the ledger cannot answer.
+        """
+        while True:
+            page, count = await self._channel.anchors(first)
+            for anchor in page:
+                if anchor.number != first:
+                    raise _other("the ledger skips anchors", first, anchor.number)
+                yield anchor
+                first += 1
+            if not page or first >= count:
+                return
+
+    async def anchor(self, number: int, *, tree_size: int = 0) -> CheckedAnchor:
+        """One timestamp with its evidence, verified as far as this auditor's authorities allow.
+
+        Args:
+            number: of the anchor.
+            tree_size: size of the checkpoint to prove under; 0 = the newest.
+
+        Raises:
+            EvidenceError: the ledger gave another anchor, or its evidence does not hold. A token that
+                does not hold is no error: see :attr:`CheckedAnchor.stamp`.
+            ServiceError: NOT_FOUND, INVALID_ARGUMENT, or the ledger cannot answer.
+        """
+        proof = await self._channel.anchor(number, tree_size)
+        if proof.anchor.number != number:
+            raise _other("the ledger gave another anchor", number, proof.anchor.number)
+        newest = (await self.observe(proof.checkpoint)).checkpoint
+        if tree_size and newest.size != tree_size:
+            raise _other("the checkpoint is of another size", tree_size, newest.size)
+        return check_anchor(proof, newest, self._key, self._tsas)
+
+    async def anchor_now(self, *, timeout_s: float = 60.0) -> AnchorRound:
+        """Have the newest checkpoint stamped by every authority of the ledger now.
+
+        Args:
+            timeout_s: seconds to wait for the answers.
+
+        Raises:
+            ServiceError: NOT_CONFIGURED without authorities, OVERLOADED when asked again too soon, or
+                the ledger cannot answer.
+        """
+        return await self._channel.anchor_now(timeout_s)
 
     # How it works.
 
@@ -265,7 +336,9 @@ class AsyncAuditor:
         """The verdict, or what is wrong as an error."""
         verdict = self.verify(bundle, remembered=since)
         for check in verdict.checks:
-            if check.status in (Status.FAIL, Status.UNKNOWN):
+            # Timestamps of authorities this auditor does not know prove nothing, and harm nothing.
+            known = check.name != TIMESTAMPS
+            if check.status is Status.FAIL or (check.status is Status.UNKNOWN and known):
                 raise EvidenceError(
                     check.reason or Reason.BAD_BUNDLE,
                     f"the ledger's proof fails its check of {check.name}: {check.detail}",

@@ -37,18 +37,20 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from receiptledger.anchor_check import CheckedAnchor
     from receiptledger.backoff import Retry
     from receiptledger.builder import BuiltReceipt
     from receiptledger.core.bundle import Bundle
     from receiptledger.core.chain import Head
     from receiptledger.core.checkpoint import Checkpoint
     from receiptledger.core.note import VerifierKey
+    from receiptledger.core.timestamp import TsaTrust
     from receiptledger.core.verdict import Verdict
     from receiptledger.history import Seen
     from receiptledger.sender import SendOptions
     from receiptledger.signer import Signer
     from receiptledger.submit import SubmitResult
-    from receiptledger.wire import StoredReceipt
+    from receiptledger.wire import Anchor, AnchorRound, StoredReceipt
 
 __all__ = ["Agent", "Auditor"]
 
@@ -215,11 +217,20 @@ class Auditor:
         state_file: Path | str | None = None,
         *,
         agent_keys: Mapping[str, tuple[bytes, ...]] | None = None,
+        tsas: Sequence[TsaTrust] = (),
+        tsa_quorum: int = 1,
         timeout_s: float = 10.0,
         retry: Retry | None = None,
     ) -> None:
         self._auditor = AsyncAuditor(
-            address, log_key, state_file, agent_keys=agent_keys, timeout_s=timeout_s, retry=retry
+            address,
+            log_key,
+            state_file,
+            agent_keys=agent_keys,
+            tsas=tsas,
+            tsa_quorum=tsa_quorum,
+            timeout_s=timeout_s,
+            retry=retry,
         )
 
     def __enter__(self) -> Self:
@@ -304,9 +315,22 @@ class Auditor:
         *,
         remembered: Checkpoint | None = None,
         require: frozenset[str] = frozenset(),
+        moment: datetime | None = None,
     ) -> Verdict:
         """See the twin."""
-        return self._auditor.verify(bundle, remembered=remembered, require=require)
+        return self._auditor.verify(bundle, remembered=remembered, require=require, moment=moment)
+
+    def anchors(self, first: int = 0) -> Iterator[Anchor]:
+        """See the twin."""
+        return _each(self._auditor.anchors(first))
+
+    def anchor(self, number: int, *, tree_size: int = 0) -> CheckedAnchor:
+        """See the twin."""
+        return _background.run(self._auditor.anchor(number, tree_size=tree_size))
+
+    def anchor_now(self, *, timeout_s: float = 60.0) -> AnchorRound:
+        """See the twin."""
+        return _background.run(self._auditor.anchor_now(timeout_s=timeout_s))
 
 
 _END = object()

@@ -1,4 +1,4 @@
-"""gRPC: the only place of the client that knows it, or protobuf.
+"""gRPC: with `transport_convert` and `transport_errors` the only place of the client that knows it.
 
 A :class:`Channel` makes calls with plain types and raises :class:`CallError` for every failure. It
 connects at its first use and belongs to the process and event loop of that moment. A fork is another
@@ -13,34 +13,41 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
 from receiptledger import __version__
 from receiptledger.address import parse_address
-from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
 from receiptledger.core.chain import Head
-from receiptledger.core.errors import EvidenceError, Reason
-from receiptledger.core.merkle import MAX_SIZE
+from receiptledger.core.errors import Reason
 from receiptledger.forking import broke_grpc, register
+from receiptledger.transport_convert import (
+    anchor_in,
+    anchor_proof_in,
+    answer_in,
+    hash_in,
+    number_in,
+    proof_in,
+    round_in,
+)
+from receiptledger.transport_errors import guard
 from receiptledger.v1 import (
+    anchor_pb2,
+    anchor_pb2_grpc,
     ingest_pb2,
     ingest_pb2_grpc,
     proof_pb2,
     proof_pb2_grpc,
     types_pb2,
 )
-from receiptledger.wire import Ack, Answer, BatchAnswer, CallError, StoredReceipt
+from receiptledger.wire import Ack, BatchAnswer, CallError, StoredReceipt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Sequence
 
-    from receiptledger.wire import Selector, Stream
+    from receiptledger.core.bundle import Bundle
+    from receiptledger.wire import Anchor, AnchorProof, AnchorRound, Selector, Stream
 
 __all__ = ["Channel"]
 
-DOMAIN: Final = "receiptledger"
-MAX_RETRY_SECONDS: Final = 60.0  # what a daemon may ask us to wait
 _OPTIONS: Final = (
     # Pings find a dead peer under an idle stream. The daemon allows one every 10 seconds.
     ("grpc.keepalive_time_ms", 30_000),
@@ -59,21 +66,9 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", f"receiptledger/{__version__}"),
 )
-_REASONS: Final = {types_pb2.Reason.Value(f"REASON_{reason.name}"): reason for reason in Reason}
 _LEVELS: Final = {
     Ack.DURABLE: ingest_pb2.ACK_LEVEL_DURABLE,
     Ack.SEALED: ingest_pb2.ACK_LEVEL_SEALED,
-}
-# Failures that did not come from the ledger's own code: their reason, and whether to try again.
-_CODES: Final = {
-    grpc.StatusCode.UNAVAILABLE: (Reason.UNAVAILABLE, True),
-    grpc.StatusCode.DEADLINE_EXCEEDED: (Reason.UNAVAILABLE, True),
-    grpc.StatusCode.CANCELLED: (Reason.UNAVAILABLE, True),
-    grpc.StatusCode.ABORTED: (Reason.UNAVAILABLE, True),
-    grpc.StatusCode.INTERNAL: (Reason.UNAVAILABLE, True),
-    grpc.StatusCode.UNKNOWN: (Reason.UNAVAILABLE, True),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: (Reason.OVERLOADED, False),
-    grpc.StatusCode.NOT_FOUND: (Reason.NOT_FOUND, False),
 }
 
 
@@ -126,7 +121,7 @@ class Channel:
         return self._channel
 
     async def _call(self, call: Awaitable[Any]) -> Any:
-        return await _guard(call, self.address)
+        return await guard(call, self.address)
 
     async def head(self, agent: str, stream: str = "") -> Head | None:
         """Newest position of a chain; None for one the ledger has never seen."""
@@ -137,9 +132,9 @@ class Channel:
         if not head.exists:
             return None
         return Head(
-            _number(head.position),
-            _hash(head.link_hash),
-            _number(head.sequence) if head.HasField("sequence") else None,
+            number_in(head.position),
+            hash_in(head.link_hash),
+            number_in(head.sequence) if head.HasField("sequence") else None,
         )
 
     def append(
@@ -156,12 +151,12 @@ class Channel:
         response = await self._call(stub.GetReceipt(request, timeout=self._timeout))
         return StoredReceipt(
             raw=response.receipt,
-            chain=_hash(response.chain_key),
-            position=_number(response.position),
+            chain=hash_in(response.chain_key),
+            position=number_in(response.position),
             profile=response.profile,
             profile_version=response.profile_version,
             admitted_at_us=response.admitted_at_us,
-            leaf_index=_number(response.leaf_index) if response.HasField("leaf_index") else None,
+            leaf_index=number_in(response.leaf_index) if response.HasField("leaf_index") else None,
         )
 
     async def proof(self, selector: Selector, *, tree_size: int = 0, since: int = 0) -> Bundle:
@@ -171,18 +166,7 @@ class Channel:
             **_select(selector), tree_size=tree_size, since_size=since
         )
         response = await self._call(stub.GetProof(request, timeout=self._timeout))
-        for part in ("receipt", "head", "key"):
-            if not response.HasField(part):
-                raise EvidenceError(Reason.BAD_BUNDLE, f"the ledger's proof has no {part}")
-        return Bundle(
-            position=_number(response.position),
-            receipt=_member(response.receipt),
-            previous=_member(response.previous) if response.HasField("previous") else None,
-            head=_leaf(response.head),
-            key=_leaf(response.key),
-            checkpoint=response.checkpoint,
-            consistency=Consistency(since, tuple(response.consistency)) if since else None,
-        )
+        return proof_in(response, since)
 
     async def consistency(self, first: int, second: int) -> tuple[bytes, ...]:
         """A proof that the tree of `second` leaves extends that of `first`, not verified."""
@@ -208,6 +192,25 @@ class Channel:
                 yield message.checkpoint
         finally:
             call.cancel()
+
+    async def anchors(self, first: int = 0, limit: int = 0) -> tuple[list[Anchor], int]:
+        """A page of timestamps from a number on, and how many there are in all; not verified."""
+        stub = anchor_pb2_grpc.AnchorServiceStub(self._open())
+        request = anchor_pb2.ListAnchorsRequest(first=first, limit=limit)
+        response = await self._call(stub.ListAnchors(request, timeout=self._timeout))
+        return [anchor_in(anchor) for anchor in response.anchors], number_in(response.count)
+
+    async def anchor(self, number: int, size: int = 0) -> AnchorProof:
+        """One timestamp with its evidence, as of a checkpoint, 0 for the newest; not verified."""
+        stub = anchor_pb2_grpc.AnchorServiceStub(self._open())
+        request = anchor_pb2.GetAnchorRequest(number=number, tree_size=size)
+        return anchor_proof_in(await self._call(stub.GetAnchor(request, timeout=self._timeout)))
+
+    async def anchor_now(self, timeout_s: float) -> AnchorRound:
+        """Have the newest checkpoint stamped, waiting so many seconds for the authorities."""
+        stub = anchor_pb2_grpc.AnchorServiceStub(self._open())
+        call = stub.AnchorNow(anchor_pb2.AnchorNowRequest(), timeout=timeout_s)
+        return round_in(await self._call(call))
 
 
 class _AppendStream:
@@ -242,7 +245,7 @@ class _AppendStream:
             return None
         return BatchAnswer(
             message.batch_id,
-            [_answer(answer) for answer in message.answers],
+            [answer_in(answer) for answer in message.answers],
             message.checkpoint,
             message.draining,
         )
@@ -251,86 +254,7 @@ class _AppendStream:
         self._call.cancel()
 
     async def _guard(self, operation: Awaitable[Any]) -> Any:
-        return await _guard(operation, self._address)
-
-
-async def _guard(operation: Awaitable[Any], address: str) -> Any:
-    """Wait for gRPC; whatever it raises becomes ours.
-
-    Ours is raised when gRPC's is no longer handled: as its context it would keep the call, and with
-    the call gRPC itself, alive for as long as somebody keeps our error. See `forking`.
-    """
-    failure: BaseException
-    try:
-        return await operation
-    except grpc.aio.AioRpcError as error:
-        failure = _failure(error, address)
-    except asyncio.InvalidStateError:
-        failure = CallError(Reason.UNAVAILABLE, f"the stream to {address} has ended", retry_after=0)
-    except asyncio.CancelledError as error:
-        failure = _dropped(error, address)
-    raise failure
-
-
-def _dropped(error: asyncio.CancelledError, address: str) -> BaseException:
-    """What a CancelledError means: gRPC also raises it when the call was cancelled, not the task."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        return error
-    return CallError(Reason.UNAVAILABLE, f"the call to {address} was dropped", retry_after=0)
-
-
-def _failure(error: grpc.aio.AioRpcError, address: str) -> CallError:
-    """Our error for a failed call: from google.rpc.ErrorInfo, else from the status code."""
-    info, retry_after = _details(error)
-    if info is not None and info.domain == DOMAIN and info.reason in Reason.__members__:
-        reason = Reason[info.reason]
-        want, got = info.metadata.get("want"), info.metadata.get("got")
-        message = (error.details() or "").removeprefix(f"{reason}: ")
-        message = message.removesuffix(f"; got {got}").removesuffix(f"; expected {want}")
-        return CallError(reason, message, want=want, got=got, retry_after=retry_after)
-    code = error.code()
-    reason, transient = _CODES.get(code, (Reason.INVALID_ARGUMENT, False))
-    if retry_after is None and transient:
-        retry_after = 0.0
-    details = error.details() or code.name
-    return CallError(reason, _explain(code, address, details), retry_after=retry_after)
-
-
-def _details(
-    error: grpc.aio.AioRpcError,
-) -> tuple[error_details_pb2.ErrorInfo | None, float | None]:
-    """ErrorInfo and RetryInfo of a rich status, where it has them."""
-    try:
-        status = rpc_status.from_call(error)
-    except ValueError:  # the rich status contradicts the plain one: believe neither's details
-        status = None
-    info: error_details_pb2.ErrorInfo | None = None
-    seconds: float | None = None
-    for detail in () if status is None else status.details:
-        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
-            info = error_details_pb2.ErrorInfo()
-            detail.Unpack(info)
-        elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
-            retry = error_details_pb2.RetryInfo()
-            detail.Unpack(retry)
-            seconds = min(max(retry.retry_delay.ToMilliseconds() / 1_000, 0.0), MAX_RETRY_SECONDS)
-    return info, seconds
-
-
-def _explain(code: grpc.StatusCode, address: str, details: str) -> str:
-    if code is grpc.StatusCode.UNAVAILABLE:
-        return (
-            f"cannot reach a ledger at {address}: is ledgerd running there, and is this its gRPC "
-            f"port? ({details})"
-        )
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return f"no answer from {address} in time ({details})"
-    if code is grpc.StatusCode.UNIMPLEMENTED:
-        return f"{address} is no receipt ledger, or an older one ({details})"
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return f"a limit of the ledger at {address} is reached ({details})"
-    return f"the call to {address} failed: {code.name} ({details})"
+        return await guard(operation, self._address)
 
 
 def _chain(agent: str, stream: str) -> types_pb2.Chain:
@@ -348,51 +272,3 @@ def _select(selector: Selector) -> dict[str, Any]:
         return {"receipt_hash": selector}
     agent, stream, position = selector
     return {"at": proof_pb2.ChainPosition(chain=_chain(agent, stream), position=position)}
-
-
-def _answer(answer: ingest_pb2.Answer) -> Answer:
-    reason = None
-    if answer.outcome == types_pb2.OUTCOME_REJECTED:
-        reason = _REASONS.get(answer.reason)
-    if reason is None and answer.outcome not in (
-        types_pb2.OUTCOME_ACCEPTED,
-        types_pb2.OUTCOME_DUPLICATE,
-    ):
-        raise _strange(f"outcome {answer.outcome} with reason {answer.reason}")
-    return Answer(
-        reason=reason,
-        duplicate=answer.outcome == types_pb2.OUTCOME_DUPLICATE,
-        position=_number(answer.position),
-        receipt_hash=_hash(answer.receipt_hash) if answer.receipt_hash else b"",
-        expected_hash=_hash(answer.expected_hash) if answer.expected_hash else None,
-        detail=answer.detail,
-        leaf_index=_number(answer.leaf_index) if answer.HasField("leaf_index") else None,
-    )
-
-
-def _member(member: proof_pb2.SegmentReceipt) -> Member:
-    return Member(member.receipt, tuple(member.proof))
-
-
-def _leaf(leaf: proof_pb2.LogLeaf) -> LeafProof:
-    return LeafProof(leaf.leaf, _number(leaf.index), tuple(leaf.proof))
-
-
-def _hash(value: bytes) -> bytes:
-    if len(value) != 32:
-        raise _strange(f"a hash of {len(value)} bytes")
-    return value
-
-
-def _number(value: int) -> int:
-    if value > MAX_SIZE:
-        raise _strange(f"the number {value}")
-    return value
-
-
-def _strange(what: str) -> CallError:
-    """The peer breaks the protocol; trying again would not help."""
-    return CallError(
-        Reason.UNAVAILABLE,
-        f"the ledger's answer cannot be understood; is it a newer one? It holds {what}",
-    )

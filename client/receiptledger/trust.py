@@ -1,4 +1,4 @@
-"""The auditor's trust file: which logs and agents to believe, and what to demand. TOML.
+"""The auditor's trust file: which logs, agents and authorities to believe, what to demand. TOML.
 
     [[log]]
     key = "example.com/receipts+3f2a...+AZ..."
@@ -7,11 +7,16 @@
     id = "billing-agent"
     public_key = "unpadded base64url of 32 bytes"
 
-    [policy]
-    require = ["agent-key"]
+    [[tsa]]
+    name = "alpha"
+    roots = ["alpha-root.pem"]
 
-Strict: an unknown name is refused, naming the nearest known one, since a misspelt demand would demand
-nothing. A second `[[agent]]` with the same id adds a key.
+    [policy]
+    require = ["agent-key", "anchor"]
+    tsa_quorum = 1
+
+The members of `[[tsa]]` are in `trust_tsa`. Strict: an unknown name is refused, naming the nearest known
+one, since a misspelt demand would demand nothing. A second `[[agent]]` with the same id adds a key.
 """
 
 from __future__ import annotations
@@ -26,10 +31,13 @@ from receiptledger.core.canonical import shown
 from receiptledger.core.encoding import base64url_decode, base64url_encode
 from receiptledger.core.errors import EvidenceError
 from receiptledger.core.note import VerifierKey
-from receiptledger.core.verify import POLICIES, Trust
+from receiptledger.core.trust import POLICIES, Trust
+from receiptledger.trust_tsa import TSA_MEMBERS, format_tsa, parse_tsa
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from receiptledger.core.timestamp_types import TsaTrust
 
 __all__ = ["TrustError", "format_trust", "load_trust", "parse_trust"]
 
@@ -53,19 +61,20 @@ def load_trust(path: Path | str) -> Trust:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             raise TrustError(f"{path} is too long for a trust file: at most {_MAX_BYTES} bytes")
-        return parse_trust(data.decode("utf-8"), str(path))
+        return parse_trust(data.decode("utf-8"), str(path), path.parent)
     except OSError as error:
         raise TrustError(f"cannot read the trust file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise TrustError(f"{path} is not UTF-8: byte {error.start}") from None
 
 
-def parse_trust(text: str, source: str = "trust.toml") -> Trust:
+def parse_trust(text: str, source: str = "trust.toml", folder: Path | None = None) -> Trust:
     """Read the text of a trust file.
 
     Args:
         text: TOML.
         source: what to call it in messages.
+        folder: where the files of `[[tsa]]` are; without one their PEM text must stand there.
 
     Raises:
         TrustError: for anything but the members shown in this module, or a key that is none.
@@ -74,7 +83,7 @@ def parse_trust(text: str, source: str = "trust.toml") -> Trust:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise TrustError(f"{source} is not TOML: {error}") from None
-    _known(source, data, ("log", "agent", "policy"))
+    _known(source, data, ("log", "agent", "tsa", "policy"))
     logs = tuple(
         _log_key(f"{source}: [[log]] {number}", item)
         for number, item in enumerate(_tables(source, data, "log"), 1)
@@ -86,7 +95,9 @@ def parse_trust(text: str, source: str = "trust.toml") -> Trust:
         name, key = _agent(f"{source}: [[agent]] {number}", item)
         if key not in agents.get(name, ()):
             agents[name] = (*agents.get(name, ()), key)
-    return Trust(logs, agents, None, _policy(source, data))
+    tsas = _tsas(source, data, folder)
+    require, quorum = _policy(source, data, len({tsa.authority for tsa in tsas}))
+    return Trust(logs, agents, None, require, tsas, quorum)
 
 
 def format_trust(trust: Trust) -> str:
@@ -97,9 +108,14 @@ def format_trust(trust: Trust) -> str:
         for agent, keys in trust.agent_keys.items()
         for key in keys
     ]
+    parts += [format_tsa(tsa, _quoted) for tsa in trust.tsas]
+    policy = ""
     if trust.require:
-        names = ", ".join(_quoted(name) for name in sorted(trust.require))
-        parts.append(f"[policy]\nrequire = [{names}]\n")
+        policy += f"require = [{', '.join(_quoted(name) for name in sorted(trust.require))}]\n"
+    if trust.tsa_quorum != 1:
+        policy += f"tsa_quorum = {trust.tsa_quorum}\n"
+    if policy:
+        parts.append(f"[policy]\n{policy}")
     return "\n".join(parts)
 
 
@@ -133,16 +149,37 @@ def _agent(where: str, item: dict[str, Any]) -> tuple[str, bytes]:
         raise TrustError(f"{where}: public_key: {error}") from None
 
 
-def _policy(source: str, data: dict[str, Any]) -> frozenset[str]:
+def _tsas(source: str, data: dict[str, Any], folder: Path | None) -> tuple[TsaTrust, ...]:
+    tsas: list[TsaTrust] = []
+    for number, item in enumerate(_tables(source, data, "tsa"), 1):
+        where = f"{source}: [[tsa]] {number}"
+        _known(where, item, TSA_MEMBERS)
+        try:
+            tsas.append(parse_tsa(item, folder))
+        except ValueError as error:
+            raise TrustError(f"{where}: {error}") from None
+        if tsas[-1].name in {tsa.name for tsa in tsas[:-1]}:
+            raise TrustError(f"{where}: a second authority named {tsas[-1].name}")
+    return tuple(tsas)
+
+
+def _policy(source: str, data: dict[str, Any], authorities: int) -> tuple[frozenset[str], int]:
     policy = data.get("policy", {})
     if not isinstance(policy, dict):
         raise TrustError(f"{source}: policy is written [policy], in single brackets")
-    _known(f"{source}: [policy]", policy, ("require",))
+    _known(f"{source}: [policy]", policy, ("require", "tsa_quorum"))
     require = policy.get("require", [])
     if not isinstance(require, list) or not all(isinstance(name, str) for name in require):
         raise TrustError(f"{source}: [policy]: require is a list of {', '.join(POLICIES)}")
     _known(f"{source}: [policy] require", require, POLICIES)
-    return frozenset(require)
+    quorum = policy.get("tsa_quorum", 1)
+    # A quorum that can never be reached would make every bundle undecidable.
+    if type(quorum) is not int or not 1 <= quorum <= max(authorities, 1):
+        raise TrustError(
+            f"{source}: [policy]: tsa_quorum is a number from 1 to the {authorities} different "
+            "authorities of the [[tsa]] tables"
+        )
+    return frozenset(require), quorum
 
 
 def _text(where: str, item: dict[str, Any], name: str) -> str:

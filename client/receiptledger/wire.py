@@ -11,10 +11,14 @@ from receiptledger.core.errors import Reason, ServiceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from receiptledger.core.bundle import AnchorEvidence, LeafProof
     from receiptledger.core.chain import Head
 
 __all__ = [
     "Ack",
+    "Anchor",
+    "AnchorProof",
+    "AnchorRound",
     "Answer",
     "BatchAnswer",
     "CallError",
@@ -22,6 +26,7 @@ __all__ = [
     "Selector",
     "StoredReceipt",
     "Stream",
+    "TsaResult",
 ]
 
 Selector = bytes | tuple[str, str, int]
@@ -108,24 +113,96 @@ class StoredReceipt:
     leaf_index: int | None
 
 
-class CallError(ServiceError):
-    """A call failed.
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A timestamp as the ledger says it has it. Nothing of this is proven.
 
     Attributes:
-        retry_after: seconds after which trying again makes sense; None when it does not.
+        number: 0, 1, 2 ... in the order they were stored.
+        tsa: name of the timestamp authority in the daemon's configuration.
+        tree_size: leaves under the checkpoint that was stamped.
+        root: root of that checkpoint, 32 bytes.
+        gen_time_us: the time in the token, microseconds since the epoch.
+        stored_at_us: microseconds since the epoch by the ledger's clock: a claim.
+        response_hash: SHA-256 of the response.
+        response_bytes: its length.
+        leaf_index: its anchor leaf; None while it is not sealed.
+        evidence_hash: SHA-256 of the manifest of its revocation evidence; None while there is none.
+        evidence_leaf_index: the anchor leaf that names the evidence; None likewise.
     """
 
-    def __init__(
-        self,
-        reason: Reason,
-        message: str,
-        *,
-        want: str | None = None,
-        got: str | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(reason, message, want=want, got=got)
-        self.retry_after = retry_after
+    number: int
+    tsa: str
+    tree_size: int
+    root: bytes
+    gen_time_us: int
+    stored_at_us: int
+    response_hash: bytes
+    response_bytes: int
+    leaf_index: int | None
+    evidence_hash: bytes | None
+    evidence_leaf_index: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorProof:
+    """A timestamp with its evidence. All paths lead to `checkpoint`.
+
+    Attributes:
+        anchor: what the ledger says of it.
+        note: the signed checkpoint that was stamped.
+        request: RFC 3161 request, DER.
+        response: RFC 3161 response as received, DER.
+        evidence: revocation evidence with its leaf; None while there is none.
+        checkpoint: signed note.
+        consistency: from the stamped checkpoint to this one.
+        leaf: its anchor leaf; None while the checkpoint does not cover it.
+    """
+
+    anchor: Anchor
+    note: bytes
+    request: bytes
+    response: bytes
+    evidence: AnchorEvidence | None
+    checkpoint: bytes
+    consistency: tuple[bytes, ...]
+    leaf: LeafProof | None
+
+
+@dataclass(frozen=True, slots=True)
+class TsaResult:
+    """What one timestamp authority said.
+
+    Attributes:
+        tsa: its name in the daemon's configuration.
+        cause: why there is no token; None when it is stored.
+        detail: for people.
+        gen_time_us: the time in the token, microseconds since the epoch; None without one.
+    """
+
+    tsa: str
+    cause: str | None
+    detail: str
+    gen_time_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorRound:
+    """What every timestamp authority said to one checkpoint.
+
+    Attributes:
+        tree_size: leaves under it.
+        results: one for each authority.
+        quorum_reached: enough of them have stamped it, by the daemon's own setting.
+    """
+
+    tree_size: int
+    results: tuple[TsaResult, ...]
+    quorum_reached: bool
+
+
+class CallError(ServiceError):
+    """A call failed; without a `retry_after` it is not worth trying again."""
 
 
 class Stream(Protocol):

@@ -1,8 +1,8 @@
 """`make demo`: the main job end to end, with nothing faked.
 
-A daemon on RocksDB in a temporary folder, three agents that stream receipts, a sealed checkpoint; then the
-auditor: a proof bundle, the daemon stopped, the bundle verified offline by the command line, one byte
-changed; before that a refused fork, a refused gap, and the metrics.
+A daemon on RocksDB in a temporary folder, three agents that stream receipts, a sealed checkpoint that two
+timestamp authorities stamp; then the auditor: a proof bundle, the daemon stopped, the bundle verified
+offline by the command line, one byte changed; before that a refused fork, a refused gap, and the metrics.
 
 Environment: KEEP=1 leaves the daemon running. OUT=DIR leaves the files there.
 """
@@ -26,22 +26,27 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.demo.agents import AGENTS, Acks, fork_of, gap_after, send
+from deploy.demo.authorities import DemoAuthority, anchor, prove_anchored
 from deploy.demo.daemon import DemoDaemon
-from receiptledger import AsyncAuditor, submit_receipts
+from receiptledger import AsyncAgent, AsyncAuditor, SeedSigner, submit_receipts
 from receiptledger.core.note import VerifierKey
-from receiptledger.core.verify import Trust
+from receiptledger.core.trust import Trust
 from receiptledger.trust import format_trust
 
 if TYPE_CHECKING:
+    from receiptledger.core.timestamp import TsaTrust
     from receiptledger.wire import Answer
 
 ORIGIN = "demo.localhost/receipts"
 POSITION = 107  # of booking-bot: the receipt the auditor asks about
+OPERATOR = SeedSigner(sha256(b"demo operator").digest())
 SHOWN_METRICS = (
     "ledger_receipts_total",
     'ledger_receipts_rejected_total{reason="fork"}',
     'ledger_receipts_rejected_total{reason="gap"}',
     "ledger_tree_size",
+    "ledger_anchor_lag_seconds",
+    'ledger_anchor_attempts_total{result="stored"',
     "ledger_unsealed_receipts",
     "ledger_ack_seconds_count",
     "ledger_ack_seconds_sum",
@@ -63,37 +68,56 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="receiptledger-demo-"))
     out = Path(os.environ.get("OUT") or folder / "out").absolute()
     out.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
-    say("1. A ledger starts, on an empty folder")
-    daemon = DemoDaemon(folder, ORIGIN)
-    running = True
+    servers: list[DemoAuthority | DemoDaemon] = []
+    good = False
     try:
-        console.print(f"   gRPC {daemon.grpc}, HTTP {daemon.http}\n   log key {daemon.log_key}")
-        asyncio.run(_use(daemon, out))
-        if not keep:
-            say("7. The daemon is told to stop (SIGTERM): it drains, seals, and exits")
-            code = daemon.stop()
-            running = False
-            console.print(f"   exit code {code}; from here on there is no server")
-            if code != 0:
-                return 1
-        good = _verify_offline(out)
-        console.print(f"\nDone in {time.perf_counter() - started:.1f} s.")
-        if keep:
-            running = False
-            _what_next(daemon, out)
-        elif os.environ.get("OUT"):
-            console.print(f"Files: {out}")
-        return 0 if good else 1
+        good = _play(folder, out, servers, keep=keep)
     finally:
-        if running:
-            daemon.stop()
+        if not (keep and good):
+            for server in reversed(servers):
+                server.stop()
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+    return 0 if good else 1
 
 
-async def _use(daemon: DemoDaemon, out: Path) -> None:
+def _play(
+    folder: Path, out: Path, servers: list[DemoAuthority | DemoDaemon], *, keep: bool
+) -> bool:
+    started = time.perf_counter()
+    say("1. A ledger starts, on an empty folder, with two timestamp authorities beside it")
+    authorities = []
+    for name, key in (("tsa-one", "p256"), ("tsa-two", "rsa3072")):
+        authorities.append(DemoAuthority(folder, name, key))
+        servers.append(authorities[-1])
+    config = "\n".join(["anchor_min_spacing_seconds = 1\n", *(a.config for a in authorities)])
+    daemon = DemoDaemon(folder, ORIGIN, config)
+    servers.append(daemon)
+    console.print(f"   gRPC {daemon.grpc}, HTTP {daemon.http}\n   log key {daemon.log_key}")
+    asyncio.run(_use(daemon, out, [authority.trust for authority in authorities]))
+    if not keep:
+        say("7. The daemon is told to stop (SIGTERM): it drains, seals, and exits")
+        code = servers.pop().stop()
+        console.print(f"   exit code {code}; from here on there is no server")
+        if code != 0:
+            return False
+    good = _verify_offline(out)
+    console.print(f"\nDone in {time.perf_counter() - started:.1f} s.")
+    if keep:
+        _what_next(daemon, out, servers)
+    elif os.environ.get("OUT"):
+        console.print(f"Files: {out}")
+    return good
+
+
+async def _use(daemon: DemoDaemon, out: Path, tsas: list[TsaTrust]) -> None:
     """Acts 2 to 6, while the daemon runs."""
+    async with AsyncAuditor(daemon.grpc, daemon.log_key) as auditor:
+        async with AsyncAgent(daemon.grpc, "operator", OPERATOR) as operator:
+            await operator.record(tool="open_ledger", args={}, result={}, policy_id="demo")
+            await operator.flush(30)
+        await auditor.prove(agent="operator", position=0)  # waits for the seal
+        await anchor(auditor, _line)  # what comes after these leaves cannot be older than they are
     say("2. Three agents stream signed receipts at the same time; each answer means: fsynced")
     results = await asyncio.gather(*(send(agent, daemon.grpc) for agent in AGENTS))
     _show_acks(results)
@@ -102,20 +126,28 @@ async def _use(daemon: DemoDaemon, out: Path) -> None:
 
     async with AsyncAuditor(daemon.grpc, daemon.log_key) as auditor:
         say("3. The sealed checkpoint: the whole log in three lines, signed")
-        wanted = sha256(booking.receipts[POSITION]).digest()
-        bundle = await auditor.prove(receipt_hash=wanted)
         seen = await auditor.checkpoint()
         for line in seen.note.decode().rstrip("\n").split("\n"):
             console.print("   " + line, markup=False, soft_wrap=True)
-        (out / "bundle.json").write_bytes(bundle.encode())
         (out / "checkpoint").write_bytes(seen.note)
+        console.print("   Two authorities stamp it, each by its own clock (RFC 3161):")
+        await anchor(auditor, _line)
+        wanted = sha256(booking.receipts[POSITION]).digest()
+        bundle = await prove_anchored(auditor, wanted)
+        (out / "bundle.json").write_bytes(bundle.encode())
         say(f"4. The auditor takes a proof of one receipt, position {POSITION} of booking-bot")
         size, steps = len(bundle.encode()), len(bundle.receipt.proof) + len(bundle.head.proof)
         console.print(
             f"   bundle.json: {size} bytes, {steps} hashes from the receipt to the checkpoint"
         )
     (out / "log.vkey").write_text(daemon.log_key + "\n")
-    trust = Trust((VerifierKey.parse(daemon.log_key),), {"booking-bot": (AGENTS[0].public_key,)})
+    trust = Trust(
+        (VerifierKey.parse(daemon.log_key),),
+        {"booking-bot": (AGENTS[0].public_key,)},
+        tsas=tuple(tsas),
+        tsa_quorum=2,
+        require=frozenset({"agent-key", "anchor"}),
+    )
     (out / "trust.toml").write_text(format_trust(trust))
 
     say(
@@ -132,6 +164,10 @@ async def _use(daemon: DemoDaemon, out: Path) -> None:
     for line in text.splitlines():
         if line.startswith(SHOWN_METRICS):
             console.print("   " + line, markup=False)
+
+
+def _line(text: str) -> None:
+    console.print("   " + text, markup=False, soft_wrap=True)
 
 
 def _show_acks(results: list[Acks]) -> None:
@@ -182,7 +218,7 @@ def _verify(out: Path, bundle: Path) -> int:
     return code
 
 
-def _what_next(daemon: DemoDaemon, out: Path) -> None:
+def _what_next(daemon: DemoDaemon, out: Path, servers: list[DemoAuthority | DemoDaemon]) -> None:
     say("The daemon goes on. Try:")
     commands = (
         ". .venv/bin/activate",
@@ -193,7 +229,8 @@ def _what_next(daemon: DemoDaemon, out: Path) -> None:
         f"receiptledger verify proof.json --trust {out}/trust.toml",
         "receiptledger watch --count 1",
         f"curl http://{daemon.http}/checkpoint http://{daemon.http}/metrics",
-        f"kill {daemon.pid}    # drains and stops it",
+        f"receiptledger anchors list && receiptledger anchors verify --trust {out}/trust.toml",
+        f"kill {' '.join(str(server.pid) for server in reversed(servers))}    # drains and stops all",
     )
     for command in commands:
         console.print(f"   {command}", markup=False, soft_wrap=True)

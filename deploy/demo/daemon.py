@@ -14,7 +14,7 @@ __all__ = ["DemoDaemon"]
 
 
 class DemoDaemon:
-    """Starts at once; `stop` drains it.
+    """Starts at once, with the TOML of `config`; `stop` drains it.
 
     Attributes:
         grpc, http: HOST:PORT it listens on.
@@ -22,11 +22,13 @@ class DemoDaemon:
         pid: its process.
     """
 
-    def __init__(self, folder: Path, origin: str) -> None:
+    def __init__(self, folder: Path, origin: str, config: str) -> None:
         self._log = (folder / "ledgerd.log").open("w+", encoding="utf-8")
+        (folder / "ledgerd.toml").write_text(config)
         self.command = [
-            *(sys.executable, "-m", "ledgerd", "serve", "--data-dir", str(folder / "data")),
-            *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--set", f"origin={origin}"),
+            *(sys.executable, "-m", "ledgerd", "serve", "--config", str(folder / "ledgerd.toml")),
+            *("--data-dir", str(folder / "data"), "--set", f"origin={origin}"),
+            *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"),
         ]
         # In a group of its own: Ctrl-C ends the demo, which then drains the daemon.
         self._process = subprocess.Popen(self.command, stderr=self._log, start_new_session=True)

@@ -9,13 +9,21 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
+from receiptledger.v1 import (
+    anchor_pb2,
+    anchor_pb2_grpc,
+    ingest_pb2,
+    ingest_pb2_grpc,
+    proof_pb2,
+    proof_pb2_grpc,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ledgerd.config import Settings
     from ledgerd.metrics import Metrics
+    from ledgerd.rpc.anchors import AnchorHandlers
     from ledgerd.rpc.service import IngestHandlers, ProofHandlers
 
 __all__ = ["SERVICES", "RpcServer"]
@@ -23,6 +31,7 @@ __all__ = ["SERVICES", "RpcServer"]
 SERVICES = (
     ingest_pb2.DESCRIPTOR.services_by_name["IngestService"],
     proof_pb2.DESCRIPTOR.services_by_name["ProofService"],
+    anchor_pb2.DESCRIPTOR.services_by_name["AnchorService"],
 )
 
 
@@ -30,7 +39,12 @@ class RpcServer:
     """Owns the server and the health of its services."""
 
     def __init__(
-        self, settings: Settings, metrics: Metrics, ingest: IngestHandlers, proof: ProofHandlers
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        ingest: IngestHandlers,
+        proof: ProofHandlers,
+        anchors: AnchorHandlers,
     ) -> None:
         names = [service.full_name for service in SERVICES]
         metrics.init_grpc(
@@ -44,6 +58,7 @@ class RpcServer:
         )
         ingest_pb2_grpc.add_IngestServiceServicer_to_server(ingest, self._server)
         proof_pb2_grpc.add_ProofServiceServicer_to_server(proof, self._server)
+        anchor_pb2_grpc.add_AnchorServiceServicer_to_server(anchors, self._server)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         if settings.reflection:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import grpc
 
 from ledgerd.reader import readable
 from ledgerd.rpc import convert
-from ledgerd.rpc.status import to_status
-from receiptledger.core.errors import LedgerError, Reason, ServiceError
+from ledgerd.rpc.reads import Reads, aborting
+from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import Executor
 
     from ledgerd.board import Board
@@ -28,16 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["IngestHandlers", "ProofHandlers"]
 
 LINGER_SECONDS: Final = 1.0  # for a sender to half-close when it is told that the daemon drains
-T = TypeVar("T")
-
-
-@asynccontextmanager
-async def _aborting(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:  # type: ignore[type-arg]
-    """Turn our errors into a rich status."""
-    try:
-        yield
-    except LedgerError as error:
-        await context.abort_with_status(to_status(error))
 
 
 class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
@@ -56,7 +45,7 @@ class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
     async def Append(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override, type-arg]  # noqa: N802
         """See proto. Reads and writes through the context, so that both can go on at once."""
         del request_iterator
-        async with _aborting(context):
+        async with aborting(context):
             self._enter()
             requests = _Requests(context)
             try:
@@ -94,7 +83,7 @@ class IngestHandlers(ingest_pb2_grpc.IngestServiceServicer):
         context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
     ) -> ingest_pb2.GetChainHeadResponse:
         """See proto."""
-        async with _aborting(context):
+        async with aborting(context):
             chain = convert.chain_in(request.chain)
             loop = asyncio.get_running_loop()
             work = partial(self._reader.head, chain)
@@ -120,8 +109,7 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
     ) -> None:
         self._reader = reader
         self._board = board
-        self._pool = pool
-        self._metrics = metrics
+        self._reads = Reads(pool, metrics)
         self._barrier = barrier
         self._draining = draining
         self._max_watchers = max_watchers
@@ -138,9 +126,9 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
             chain, position = convert.selector_in(request, self._reader.locate)
             return convert.place_out(self._reader.place(chain, position))
 
-        response = await self._run(context, "receipt", work)
+        response = await self._reads.run(context, "receipt", work)
         if not response.HasField("leaf_index"):  # what is sealed is durable
-            async with _aborting(context):
+            async with aborting(context):
                 await self._barrier()
         return response
 
@@ -159,7 +147,7 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
                 )
             )
 
-        return await self._run(context, "proof", work)
+        return await self._reads.run(context, "proof", work)
 
     async def GetConsistencyProof(  # noqa: N802
         self,
@@ -172,7 +160,7 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
             proof, size = self._reader.consistency(request.first_size, request.second_size)
             return proof_pb2.GetConsistencyProofResponse(proof=proof, second_size=size)
 
-        return await self._run(context, "consistency", work)
+        return await self._reads.run(context, "consistency", work)
 
     async def GetCheckpoint(  # noqa: N802
         self,
@@ -186,7 +174,7 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
                 checkpoint=self._reader.checkpoint(request.tree_size)
             )
 
-        return await self._run(context, "checkpoint", work)
+        return await self._reads.run(context, "checkpoint", work)
 
     async def WatchCheckpoints(  # type: ignore[override]  # noqa: N802
         self,
@@ -195,7 +183,7 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
     ) -> None:
         """See proto. Ends by itself when the daemon drains."""
         del request
-        async with _aborting(context):
+        async with aborting(context):
             if self._watchers >= self._max_watchers:
                 raise ServiceError(
                     Reason.OVERLOADED, "too many watchers", want=f"at most {self._max_watchers}"
@@ -221,26 +209,6 @@ class ProofHandlers(proof_pb2_grpc.ProofServiceServicer):
         finally:
             following.cancel()
             draining.cancel()
-
-    async def _run(
-        self,
-        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]
-        kind: str,
-        work: Callable[[], T],
-    ) -> T:
-        """Run a blocking read in a read thread, counted and timed."""
-        started, result = time.perf_counter(), "error"
-        try:
-            loop = asyncio.get_running_loop()
-            value = await loop.run_in_executor(self._pool, readable, work)
-            result = "ok"
-            return value
-        except LedgerError as error:
-            await context.abort_with_status(to_status(error))
-            raise  # not reached: aborting raises
-        finally:
-            self._metrics.proof_requests.labels(kind, result).inc()
-            self._metrics.proof_seconds.labels(kind).observe(time.perf_counter() - started)
 
 
 class _Requests:

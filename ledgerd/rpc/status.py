@@ -9,7 +9,7 @@ from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from receiptledger.core.errors import LedgerError, Reason
+from receiptledger.core.errors import LedgerError, Reason, ServiceError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -27,6 +27,7 @@ CODES: Final[dict[Reason, grpc.StatusCode]] = {
     Reason.DRAINING: grpc.StatusCode.UNAVAILABLE,
     Reason.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
     Reason.UNANCHORED: grpc.StatusCode.UNAVAILABLE,
+    Reason.NOT_CONFIGURED: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 # Reasons worth trying again, and after how many seconds. Without RetryInfo a client gives up.
@@ -50,6 +51,8 @@ def to_status(error: LedgerError) -> grpc.Status:
         )
     ]
     seconds = RETRY_SECONDS.get(error.reason)
+    if isinstance(error, ServiceError) and error.retry_after is not None:
+        seconds = error.retry_after
     if seconds is not None:
         delay = duration_pb2.Duration()
         delay.FromNanoseconds(int(seconds * 1e9))

@@ -43,7 +43,8 @@ def test_files_are_left(out: Path) -> None:
 def test_output_is_plain_off_a_terminal_and_tells_the_story(out: Path) -> None:
     text = (out / "output.txt").read_text()
     assert "\x1b" not in text
-    for phrase in ("fork: position 299", "gap: position 300", "result: valid", "result: invalid"):
+    told = ("fork: position 299", "gap: position 300", "result: valid", "result: invalid")
+    for phrase in (*told, "existed no later than 2", "appended no earlier than 2"):
         assert phrase in text
     assert "fail         signature" in text
     assert "fail         segment inclusion" in text
@@ -53,6 +54,16 @@ def test_bundle_verifies_with_the_trust_file(out: Path) -> None:
     verdict = verify_bundle((out / "bundle.json").read_bytes(), load_trust(out / "trust.toml"))
     assert verdict.exit_code is ExitCode.VALID, verdict.to_json()
     assert verdict.facts["agent"] == "booking-bot"
+
+
+def test_two_authorities_bracket_the_receipt_in_time(out: Path) -> None:
+    verdict = verify_bundle((out / "bundle.json").read_bytes(), load_trust(out / "trust.toml"))
+    facts = verdict.facts
+    assert facts["state"] == "anchored"
+    assert facts["anchored_by"] == ["tsa-one", "tsa-two"]
+    after, before = str(facts["not_before"]), str(facts["not_after"])
+    assert after < before
+    assert facts["claimed_time_within_bounds"] is True
 
 
 def test_checkpoint_is_signed_by_the_log_key(out: Path) -> None:
@@ -67,7 +78,7 @@ def test_receipts_are_one_chain(out: Path) -> None:
 
 def test_metrics_count_what_was_shown(out: Path) -> None:
     text = (out / "metrics.txt").read_text()
-    assert 'ledger_receipts_total{result="accepted"} 850.0' in text
+    assert 'ledger_receipts_total{result="accepted"} 851.0' in text
     assert 'ledger_receipts_rejected_total{reason="fork"} 1.0' in text
     assert 'ledger_receipts_rejected_total{reason="gap"} 1.0' in text
 

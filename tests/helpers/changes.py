@@ -1,4 +1,5 @@
-"""An author of valid commits: receipts, heads, marks, seals, in an order a daemon could have made.
+"""An author of valid commits: receipts, heads, marks, seals, anchors, in an order a daemon could have
+made.
 
 Deterministic: the same calls give the same bytes, in another process too.
 """
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerd.store.interface import (
     Admitted,
+    AnchorIntent,
+    AnchorRecord,
     Changes,
     Entry,
     ForkRecord,
@@ -19,9 +22,12 @@ from ledgerd.store.interface import (
     KeyRecord,
     LogState,
     Mark,
+    Quarantined,
     Sealed,
     Segment,
 )
+from receiptledger.core.evidence_manifest import encode_manifest
+from receiptledger.core.leaf import AnchorLeaf
 from receiptledger.core.tile import Frontier, TileId
 
 if TYPE_CHECKING:
@@ -52,6 +58,9 @@ class Author:
         self.sealed: dict[bytes, int] = {}  # chain -> next position to seal
         self.unlogged: list[KeyRecord] = []
         self.frontier = Frontier.empty()
+        self.roots: dict[int, bytes] = {}  # of every size that was sealed
+        self.stamps: list[AnchorRecord] = []  # as a store has them now
+        self.refused = 0
 
     def receipt(
         self, chain: bytes, *, content: str = "same", link: str = "own", size: int = 0
@@ -95,6 +104,64 @@ class Author:
         self.unlogged.append(record)
         return Changes(keys=[record])
 
+    def intend(self, tsa: str = "tsa-a") -> Changes:
+        """One commit before a request for the newest checkpoint."""
+        size = self.frontier.size
+        nonce = int.from_bytes(digest("nonce", tsa, size)[:16], "big")
+        return Changes(intents=[AnchorIntent(tsa, size, nonce, EPOCH + size)])
+
+    def stamp(self, tsa: str = "tsa-a", size: int | None = None, *, at: int = 0) -> Changes:
+        """One commit of an answer; `at` is its time, microseconds after the usual one."""
+        number = len(self.stamps)
+        size = self.frontier.size if size is None else size
+        record = AnchorRecord(
+            number=number,
+            size=size,
+            root=self.roots[size],
+            tsa=tsa,
+            request=f"request {number}".encode(),
+            response=f"response {number}".encode() * 3,
+            gen_time=EPOCH + number,
+            stored_at=EPOCH + 10 * number + at,
+        )
+        self.stamps.append(record)
+        return Changes(anchors=[record], dropped_intents=[tsa])
+
+    def prove(self, number: int, *parts: bytes) -> Changes:
+        """One commit of revocation evidence for an anchor; the parts are CRLs."""
+        digests = [hashlib.sha256(part).digest() for part in parts]
+        self.stamps[number] = record = replace(
+            self.stamps[number], evidence=encode_manifest(digests, [])
+        )
+        return Changes(anchors=[record], blobs=dict(zip(digests, parts, strict=True)))
+
+    def refuse(self, tsa: str = "tsa-a", cause: str = "nonce") -> Changes:
+        """One commit of an answer that was refused."""
+        number, self.refused = self.refused, self.refused + 1
+        refused = Quarantined(
+            number, tsa, self.frontier.size, cause, b"request", b"answer", EPOCH + number
+        )
+        return Changes(quarantined=[refused], dropped_intents=[tsa])
+
+    def _seal_stamps(self, leaves: list[bytes]) -> list[AnchorRecord]:
+        """The anchors that gain a leaf, which is appended."""
+        gained = []
+        for number, stamp in enumerate(self.stamps):
+            if not stamp.unsealed:
+                continue
+            index = self.frontier.size + len(leaves)
+            evidence = None if stamp.evidence is None else hashlib.sha256(stamp.evidence).digest()
+            response = hashlib.sha256(stamp.response).digest()
+            leaf = AnchorLeaf(stamp.size, stamp.root, stamp.tsa, response, evidence)
+            leaves.append(leaf.encode())
+            self.stamps[number] = replace(
+                stamp,
+                leaf_index=index if stamp.leaf_index is None else stamp.leaf_index,
+                evidence_leaf_index=None if evidence is None else index,
+            )
+            gained.append(self.stamps[number])
+        return gained
+
     def seal(self, *, filler: int = 0) -> Changes:
         """One seal of everything unsealed, with `filler` more leaves to grow the tree."""
         first = self.frontier.size
@@ -110,13 +177,15 @@ class Author:
                 segments.append(Segment(chain, begin, end - 1, first + len(leaves)))
                 leaves.append(f'{{"chain":"{chain.hex()}","from":{begin},"to":{end}}}'.encode())
         self.sealed.update(self.positions)
+        stamps = self._seal_stamps(leaves)
         hashes = [hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]
         self.frontier, tiles = self.frontier.append(hashes)
         size, root = self.frontier.size, self.frontier.root()
+        self.roots[size] = root
         note = f"log.example/test\n{size}\n{root.hex()}\n\n— signed\n".encode()
         state = LogState(size, root, note, self.number)
         cleared, self.marks, self.unlogged = self.marks, [], []
-        return Changes(sealed=Sealed(first, leaves, tiles, segments, keys, cleared, state))
+        return Changes(sealed=Sealed(first, leaves, tiles, segments, keys, cleared, state, stamps))
 
 
 def fork_at(chain: bytes, position: int, raw: bytes) -> ForkRecord:
@@ -144,11 +213,19 @@ def dump(store: Store) -> dict[str, Any]:
         "leaves": store.leaves(0, size),
         "tiles": [store.tile(TileId(level, at)) for level in range(2) for at in range(4)],
         "notes": [store.checkpoint(at) for at in range(size + 2)],
+        "intents": store.intents(),
+        "anchors": list(store.anchors()),
+        "by size": [one.number for one in store.anchors_by_size(0)],
+        "by leaf": [one.number for one in store.anchors_by_leaf(2**63 - 1)],
+        "unsealed": [one.number for one in store.unsealed_anchors()],
+        "waiting": [one.number for one in store.anchors_without_evidence(2**63 - 1)],
+        "blobs": [store.blob(name) for name in store.blob_digests()],
+        "refused": list(store.quarantined()),
     }
 
 
 def commits() -> Iterator[Changes]:
-    """The same endless run of commits every time: receipts, keys, forks and seals."""
+    """The same endless run of commits every time: receipts, keys, forks, seals and anchors."""
     author = Author()
     names = [chain_of(at) for at in range(5)]
     for count in itertools.count():
@@ -156,3 +233,9 @@ def commits() -> Iterator[Changes]:
         yield author.batch(*names[: count % 5 + 1], names[0], chain_of(("new", count)))
         yield Changes(forks=[fork_at(names[0], count, f"fork {count}".encode())])
         yield author.seal(filler=count % 7)
+        tsa = f"tsa-{count % 3}"
+        yield author.intend(tsa)
+        yield author.stamp(tsa)
+        if count % 2:
+            yield author.prove(count - 1, b"crl of %d" % count, b"crl of all")
+            yield author.refuse(tsa)

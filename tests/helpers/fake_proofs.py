@@ -13,14 +13,21 @@ from ledgerd.rpc import convert
 from ledgerd.rpc.status import to_status
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.receipt import chain_key
-from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc
+from receiptledger.v1 import (
+    anchor_pb2,
+    anchor_pb2_grpc,
+    ingest_pb2,
+    ingest_pb2_grpc,
+    proof_pb2,
+    proof_pb2_grpc,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tests.helpers.ledger_kit import MiniLedger
 
-__all__ = ["FakeIngest", "FakeProofs", "serving"]
+__all__ = ["FakeAnchors", "FakeIngest", "FakeProofs", "serving"]
 
 
 class FakeProofs(proof_pb2_grpc.ProofServiceServicer):
@@ -84,6 +91,39 @@ class FakeProofs(proof_pb2_grpc.ProofServiceServicer):
             yield proof_pb2.WatchCheckpointsResponse(checkpoint=item)
 
 
+class FakeAnchors(anchor_pb2_grpc.AnchorServiceServicer):
+    """Serves what a test sets.
+
+    Attributes:
+        pages: answers to `ListAnchors`, by the first number asked for.
+        anchor: the answer to every `GetAnchor`.
+        round: the answer to `AnchorNow`.
+        fail: raised by every call, when set.
+    """
+
+    def __init__(self) -> None:
+        self.pages: dict[int, anchor_pb2.ListAnchorsResponse] = {}
+        self.anchor = anchor_pb2.GetAnchorResponse()
+        self.round = anchor_pb2.AnchorNowResponse()
+        self.fail: ServiceError | None = None
+
+    async def _enter(self, context: grpc.aio.ServicerContext) -> None:
+        if self.fail is not None:
+            await context.abort_with_status(to_status(self.fail))
+
+    async def ListAnchors(self, request, context):
+        await self._enter(context)
+        return self.pages[request.first]
+
+    async def GetAnchor(self, request, context):
+        await self._enter(context)
+        return self.anchor
+
+    async def AnchorNow(self, request, context):
+        await self._enter(context)
+        return self.round
+
+
 class FakeIngest(ingest_pb2_grpc.IngestServiceServicer):
     """Answers whatever a test sets."""
 
@@ -108,7 +148,9 @@ class FakeIngest(ingest_pb2_grpc.IngestServiceServicer):
 
 @asynccontextmanager
 async def serving(
-    proofs: FakeProofs | None = None, ingest: FakeIngest | None = None
+    proofs: FakeProofs | None = None,
+    ingest: FakeIngest | None = None,
+    anchors: FakeAnchors | None = None,
 ) -> AsyncIterator[str]:
     """Serve on a free port; gives the address."""
     server = grpc.aio.server()
@@ -116,6 +158,8 @@ async def serving(
         proof_pb2_grpc.add_ProofServiceServicer_to_server(proofs, server)
     if ingest is not None:
         ingest_pb2_grpc.add_IngestServiceServicer_to_server(ingest, server)
+    if anchors is not None:
+        anchor_pb2_grpc.add_AnchorServiceServicer_to_server(anchors, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 from nacl import bindings
@@ -13,10 +14,12 @@ from receiptledger.core.bundle import Bundle, LeafProof, Member
 from receiptledger.core.canonical import canonicalize
 from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
 from receiptledger.core.encoding import base64url_encode, digest_text
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf
+from receiptledger.core.evidence_manifest import encode_manifest
+from receiptledger.core.leaf import AnchorLeaf, HeadLeaf, KeyLeaf
 from receiptledger.core.merkle import hash_leaf, inclusion_path, root_hash
 from receiptledger.core.note import NoteSigner
 from receiptledger.core.receipt import chain_key
+from tests.helpers.format_anchors import anchor_examples
 
 __all__ = ["AGENT", "AGENT_SEED", "LOG_SEED", "ORIGIN", "examples", "receipt"]
 
@@ -69,6 +72,11 @@ def examples() -> dict[str, bytes]:
     signer = NoteSigner.from_seed(ORIGIN, LOG_SEED)
     checkpoint = Checkpoint(ORIGIN, 2, root_hash(leaves))
     note = sign_checkpoint(checkpoint, signer)
+    # Stand-ins of a few bytes for what an authority and its issuer send in DER.
+    response, crl, ocsp = b"a response", b"a CRL", b"an OCSP response"
+    manifest = encode_manifest([sha256(crl).digest()], [sha256(ocsp).digest()])
+    anchor = AnchorLeaf(2, checkpoint.root, "tsa-1", sha256(response).digest(), None)
+    proven = replace(anchor, evidence=sha256(manifest).digest())
     bundle = Bundle(
         position=1,
         receipt=Member(second, (hash_leaf(first),)),
@@ -93,7 +101,11 @@ def examples() -> dict[str, bytes]:
         "log-key": str(signer.verifier).encode(),
         "checkpoint-text": checkpoint.encode(),
         "checkpoint": note,
+        "anchor-leaf": anchor.encode(),
+        "evidence-manifest": manifest,
+        "anchor-leaf-evidence": proven.encode(),
         "bundle": bundle.encode(),
+        **anchor_examples(bundle, signer),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ledgerd.store import fsck_report, schema
+from ledgerd.store import anchor_schema, fsck_report, schema
 from ledgerd.store.families import (
     DEFAULT,
     HASHES,
@@ -17,14 +17,15 @@ from ledgerd.store.families import (
     TILES,
 )
 from ledgerd.store.fsck import Report, check
-from ledgerd.store.interface import Entry, LogState, Mark, Store
+from ledgerd.store.interface import AnchorRecord, Entry, LogState, Mark, Store
 from ledgerd.store.rocks import RocksStore
 from receiptledger.core.checkpoint import Checkpoint, sign_checkpoint
-from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
+from receiptledger.core.leaf import Leaf, parse_leaf
 from receiptledger.core.merkle import hash_leaf
 from receiptledger.core.tile import Frontier, TileId
 from tests.helpers.agents import Agent, FarleyAgent, link, read
 from tests.helpers.ledgers import DictStore, Ledger, Rows, dump
+from tests.helpers.stamps import intend, prove, refuse, stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +54,40 @@ def fill(store: Store, folder: Path) -> Ledger:
     ledger.admit(BERTS[3:])
     ledger.admit(EMIL.receipts(1))
     return ledger
+
+
+def fill_anchored(store: Store, folder: Path) -> Ledger:
+    """Six anchors: of one leaf, two leaves or none, with evidence and without; and all the rest.
+
+    Leaves: 0..1 of receipts, 2..4 of anchors 0..2 (the last with its evidence), 5 of a receipt, 6..7 of
+    anchors 3 and 4, 8 of the evidence of anchor 0; anchor 5 and the evidence of anchor 1 are unsealed.
+    """
+    ledger = Ledger(store, folder)
+    ledger.admit(BERTS[:2])
+    ledger.seal()
+    for tsa in ("tsa-a", "tsa-b", "tsa-c"):
+        ledger.commit(stamp(store, tsa))
+    _prove(ledger, 2, b"crl", b"ocsp 2")
+    ledger.seal()
+    ledger.commit(stamp(store, "tsa-a", size=2))
+    ledger.commit(stamp(store, "tsa-b"))
+    ledger.admit(BERTS[2:3])
+    ledger.seal()
+    _prove(ledger, 0, b"crl", b"ocsp 0")
+    ledger.seal()
+    ledger.commit(stamp(store, "tsa-c"))
+    _prove(ledger, 1, b"crl")
+    ledger.commit(intend(store, "tsa-a"))
+    ledger.commit(intend(store, "tsa-b"))
+    for cause in ("nonce", "imprint", "signature"):
+        ledger.commit(refuse(store, cause=cause))
+    return ledger
+
+
+def _prove(ledger: Ledger, number: int, *parts: bytes) -> None:
+    record = ledger.store.anchor(number)
+    assert record is not None
+    ledger.commit(prove(record, *parts))
 
 
 class Sample:
@@ -133,6 +168,14 @@ class Bench:
         self.rows[DEFAULT][b"s"] = schema.encode_state(state)
         return state
 
+    def anchor(self, number: int, **changes: object) -> AnchorRecord:
+        """Other content of an anchor; nothing that leads to it is changed."""
+        key = anchor_schema.anchor_key(number)
+        record = anchor_schema.decode_anchor(number, self.rows[DEFAULT][key])
+        record = replace(record, **changes)  # type: ignore[arg-type]
+        self.rows[DEFAULT][key] = anchor_schema.encode_anchor(record)
+        return record
+
     def put(self, family: str, row: tuple[bytes, bytes]) -> None:
         self.rows[family][row[0]] = row[1]
 
@@ -145,10 +188,10 @@ class Bench:
     def number(self, chain: bytes, position: int) -> bytes:
         return schema.encode_number(self.entry(chain, position).number)
 
-    def leaf(self, index: int) -> HeadLeaf | KeyLeaf:
+    def leaf(self, index: int) -> Leaf:
         return parse_leaf(self.rows[LEAVES][schema.encode_number(index)])
 
-    def put_leaf(self, index: int, leaf: HeadLeaf | KeyLeaf) -> None:
+    def put_leaf(self, index: int, leaf: Leaf) -> None:
         self.rows[LEAVES][schema.encode_number(index)] = leaf.encode()
 
     def regrow(self) -> None:

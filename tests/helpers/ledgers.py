@@ -76,6 +76,11 @@ class Ledger:
         self._sequencer.observe(plan.changes)
         return plan.answers[0]
 
+    def commit(self, changes: Changes) -> None:
+        """One commit of something else than receipts."""
+        self.store.commit(changes)
+        self._sequencer.observe(changes)
+
     def seal(self) -> LogState | None:
         """One seal of everything unsealed."""
         return self._sequencer.step()

@@ -13,8 +13,23 @@ from google.protobuf import duration_pb2  # noqa: F401 - RetryInfo needs it in t
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
-from receiptledger.v1 import ingest_pb2, ingest_pb2_grpc, proof_pb2, proof_pb2_grpc, types_pb2
+from receiptledger.core.bundle import (
+    AnchoredCheckpoint,
+    AnchorEvidence,
+    AnchorStamp,
+    Bundle,
+    Consistency,
+    LeafProof,
+    Member,
+)
+from receiptledger.v1 import (
+    anchor_pb2_grpc,
+    ingest_pb2,
+    ingest_pb2_grpc,
+    proof_pb2,
+    proof_pb2_grpc,
+    types_pb2,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
@@ -43,6 +58,7 @@ class Peer:
         self.channel = channel
         self.ingest = ingest_pb2_grpc.IngestServiceStub(channel)
         self.proofs = proof_pb2_grpc.ProofServiceStub(channel)
+        self.anchors = anchor_pb2_grpc.AnchorServiceStub(channel)
         self._batch = 0
 
     def append(self) -> Any:
@@ -133,6 +149,17 @@ def to_bundle(response: proof_pb2.GetProofResponse, since: int = 0) -> Bundle:
     def leaf(part: proof_pb2.LogLeaf) -> LeafProof:
         return LeafProof(part.leaf, part.index, tuple(part.proof))
 
+    def stamp(part: proof_pb2.AnchorStamp) -> AnchorStamp:
+        evidence = part.evidence
+        return AnchorStamp(
+            part.request,
+            part.response,
+            leaf(part.leaf),
+            AnchorEvidence(leaf(evidence.leaf), tuple(evidence.crls), tuple(evidence.ocsps))
+            if part.HasField("evidence")
+            else None,
+        )
+
     return Bundle(
         position=response.position,
         receipt=member(response.receipt),
@@ -141,4 +168,10 @@ def to_bundle(response: proof_pb2.GetProofResponse, since: int = 0) -> Bundle:
         key=leaf(response.key),
         checkpoint=response.checkpoint,
         consistency=Consistency(since, tuple(response.consistency)) if since else None,
+        anchors=tuple(
+            AnchoredCheckpoint(
+                part.note, tuple(part.consistency), tuple(stamp(one) for one in part.stamps)
+            )
+            for part in response.anchors
+        ),
     )

@@ -8,6 +8,7 @@ holds the durable state against it.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ledgerd.admission import Admission
@@ -18,10 +19,11 @@ from ledgerd.sequencer import Sequencer
 from ledgerd.store.fsck import GuardState, check
 from ledgerd.store.memory import MemoryStore
 from ledgerd.verification import verify_batch
-from ledgerd.writer import BatchJob, BatchResult, SealJob, Writer
+from ledgerd.writer import BatchJob, BatchResult, CommitJob, SealJob, Writer
 from receiptledger.core.canonical import DEFAULT_LIMITS, parse
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.errors import ServiceError
+from receiptledger.core.leaf import AnchorLeaf, parse_leaf
 from receiptledger.core.merkle import hash_leaf, root_hash
 from receiptledger.core.note import NoteSigner
 from receiptledger.core.profile import Profiles
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ledgerd.admission import Answer, Item
-    from ledgerd.store.interface import LogState
+    from ledgerd.store.interface import AnchorRecord, Changes, LogState
 
 __all__ = ["SIGNER", "MemoryGuard", "Promises", "SyncLedger"]
 
@@ -86,6 +88,8 @@ class Promises:
             bytes, tuple[bytes, int, bytes]
         ] = {}  # receipt hash -> chain, place, raw
         self.published: dict[int, bytes] = {}  # tree size -> note
+        self.anchors: dict[int, AnchorRecord] = {}  # number -> as last said to be durable
+        self.refused = 0  # answers said to be kept
 
     def answered(self, raw: bytes, answer: Answer) -> None:
         """An answer left for the sender."""
@@ -94,6 +98,11 @@ class Promises:
             digest = hashlib.sha256(raw).digest()
             promise = (answer.chain, answer.position, raw)
             assert self.receipts.setdefault(digest, promise) == promise, "another position"
+
+    def committed(self, changes: Changes) -> None:
+        """A commit of timestamps was said to be durable."""
+        self.anchors |= {record.number: record for record in changes.anchors}
+        self.refused += len(changes.quarantined)
 
     def publish(self, state: LogState) -> None:
         """A checkpoint was seen by readers."""
@@ -123,6 +132,7 @@ class SyncLedger:
         self.guard = guard or MemoryGuard()
         self.promises = promises or Promises()
         self.metrics = Metrics()
+        self.max_forks_per_chain = max_forks_per_chain
         self.state: LogState | None = None  # newest published by this process
         self.fatal: BaseException | None = None
         self.keyring = Keyring(
@@ -195,6 +205,15 @@ class SyncLedger:
             raise result
         return result.answers
 
+    def commit(self, changes: Changes) -> ServiceError | None:
+        """One commit of timestamps; what the anchorer is told."""
+        results: list[ServiceError | None] = []
+        self.writer.commit(CommitJob(changes, results.append))
+        (result,) = results
+        if result is None:
+            self.promises.committed(changes)
+        return result
+
     def seal(self) -> LogState | ServiceError | None:
         """Seal now; what was waiting for it is told."""
         results: list[LogState | ServiceError | None] = []
@@ -208,7 +227,13 @@ class SyncLedger:
         """The next process, which finds what survived."""
         survivor = self.store.crash(power=power)
         self.guard.faults = []
-        return SyncLedger(survivor, self.guard, self.promises, recover=recover)
+        return SyncLedger(
+            survivor,
+            self.guard,
+            self.promises,
+            max_forks_per_chain=self.max_forks_per_chain,  # the next process has the same config
+            recover=recover,
+        )
 
     def audit(self) -> None:
         """Hold what a power loss would leave against all that was promised, then check all of it."""
@@ -226,10 +251,28 @@ class SyncLedger:
             assert checkpoint.size == size <= state.size, "a published checkpoint is ahead"
             assert checkpoint.root == root_hash(hashes[:size]), "published trees contradict"
             assert survivor.checkpoint(size) == note, "a published checkpoint is gone"
+        self._audit_anchors(survivor)
         assert self.guard.size >= max(self.promises.published, default=0), "the guard is behind"
         report = check(survivor, SIGNER.verifier, guard=self.guard.note, threads=1)
         assert report.problems == [], [str(problem) for problem in report.problems]
         assert report.guard in (GuardState.EQUAL, GuardState.BEHIND, GuardState.NOT_CHECKED)
+
+    def _audit_anchors(self, survivor: MemoryStore) -> None:
+        for number, promised in self.promises.anchors.items():
+            found = survivor.anchor(number)
+            assert found is not None, f"a stored timestamp is gone: {number}"
+            assert found.response == promised.response, f"another timestamp under number {number}"
+            assert promised.evidence in (None, found.evidence), f"evidence of {number} is gone"
+        assert survivor.next_quarantine_number() >= self.promises.refused
+        leaves = survivor.leaves(0, self.tree_size_of(survivor))
+        parsed = [leaf for leaf in map(parse_leaf, leaves) if isinstance(leaf, AnchorLeaf)]
+        assert len(set(parsed)) == len(parsed), "a timestamp has two leaves"
+
+    @staticmethod
+    def tree_size_of(store: MemoryStore) -> int:
+        """Leaves of a store's log."""
+        state = store.log_state()
+        return 0 if state is None else state.size
 
     def prove_all(self) -> int:
         """Verify a bundle of every sealed receipt, as an auditor would; how many there were."""
@@ -239,7 +282,9 @@ class SyncLedger:
             for position in range(head.position + 1):
                 if self.reader.leaf_index(chain, position) is None:
                     continue
-                verdict = verify_bundle(self.reader.prove(chain, position).encode(), trust)
+                # Timestamps here are made up (`stamps`); the reader's tests have real ones.
+                bundle = replace(self.reader.prove(chain, position), anchors=())
+                verdict = verify_bundle(bundle.encode(), trust)
                 assert verdict.exit_code == 0, verdict.to_json()
                 count += 1
         return count

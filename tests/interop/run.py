@@ -3,6 +3,7 @@
 Go (golang.org/x/mod/sumdb and the tessera client, in main.go) and Python packages by others
 (peers.py) verify checkpoints, rebuild roots from tiles and entry bundles, and prove inclusion and
 consistency. Then the other way: what they make is accepted here, every damaged variant refused.
+sigstore's timestamp authority (timestamps.py) stamps for us, and its verifier judges our stamps.
 One line a check; exits 1 when one failed. Without Go its part is skipped, loudly.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ours
+import timestamps
 from item import Item, damaged, same_but_for_spare_bits
 from ledger import Ledger
 
@@ -121,24 +123,24 @@ def our_judge(items: list[Item]) -> list[Verdicts]:
     return [ours.judge(item) for item in items]
 
 
-def build(tally: Tally) -> bool:
-    """Build the Go program; False when its part cannot run."""
+def build(tally: Tally, folder: Path, program: Path, what: str) -> bool:
+    """Build a Go program; False when its part, which is `what`, cannot run."""
     command = shutil.which("go")
     if command is None:
-        tally.skip("Go is not installed: x/mod and tessera did not look at the log")
+        tally.skip(f"Go is not installed: {what}")
         return False
     environment = os.environ | {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    version = run([command, "env", "GOVERSION"], environment, 60)
+    version = run([command, "env", "GOVERSION"], environment, 60, folder)
     found = re.match(r"go(\d+)\.(\d+)", version.stdout)
-    needed = re.search(r"(?m)^go (\d+)\.(\d+)", (HERE / "go.mod").read_text())
+    needed = re.search(r"(?m)^go (\d+)\.(\d+)", (folder / "go.mod").read_text())
     if found and needed and [int(n) for n in found.groups()] < [int(n) for n in needed.groups()]:
-        tally.skip(f"{needed[0]} or newer is needed, this is {version.stdout.strip()}")
+        tally.skip(f"{needed[0]} or newer is needed, not {version.stdout.strip()}: {what}")
         return False
-    arguments = [command, "build", "-buildvcs=false", "-trimpath", "-o", str(PROGRAM), "."]
-    built = run(arguments, environment, BUILD_SECONDS)
+    arguments = [command, "build", "-buildvcs=false", "-trimpath", "-o", str(program), "."]
+    built = run(arguments, environment, BUILD_SECONDS, folder)
     problem = built.stderr or f"exit code {built.returncode}"
     tally.check(
-        f"the Go program builds with {version.stdout.strip()}", problem if built.returncode else ""
+        f"{program.name} builds with {version.stdout.strip()}", problem if built.returncode else ""
     )
     return not built.returncode
 
@@ -152,12 +154,15 @@ def install_peers(tally: Tally) -> bool:
 
 
 def run(
-    command: list[str], environment: os._Environ[str] | dict[str, str], seconds: float
+    command: list[str],
+    environment: os._Environ[str] | dict[str, str],
+    seconds: float,
+    folder: Path = HERE,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool of the build in this folder."""
+    """Run a tool of the build in a folder."""
     return subprocess.run(
         command,
-        cwd=HERE,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -218,7 +223,11 @@ def main() -> int:
     tally = Tally()
     has_go = has_peers = False
     with part(tally, "building the Go program"):
-        has_go = build(tally)
+        has_go = build(tally, HERE, PROGRAM, "x/mod and tessera did not look at the log")
+    has_tsa = False
+    with part(tally, "building sigstore's timestamp authority"):
+        why = "sigstore's timestamp authority did not stamp"
+        has_tsa = build(tally, timestamps.FOLDER, timestamps.PROGRAM, why)
     with part(tally, "installing the Python peers"):
         has_peers = install_peers(tally)
     with tempfile.TemporaryDirectory() as name, part(tally, "running the daemon"):
@@ -234,6 +243,10 @@ def main() -> int:
             if has_peers:
                 with part(tally, "holding the ledger against the Python peers"):
                     python_side(tally, ledger, items, folder)
+        if has_tsa:
+            with part(tally, "stamping with sigstore"):
+                (folder / "timestamps").mkdir()
+                timestamps.check(tally.check, folder / "timestamps")
         tally.check("the daemon stops cleanly", f"{ledger.exit_code}" if ledger.exit_code else "")
     print(f"\n{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0

@@ -15,9 +15,11 @@ from typing import NamedTuple
 import pytest
 
 from deploy import check_alerts, example_config
-from ledgerd.config import AgentKey, Settings, load_settings
+from ledgerd.anchor_metrics import RESULTS
+from ledgerd.config import AgentKey, Settings, TsaSettings, load_settings
 from ledgerd.metrics import RECEIPT_REASONS
 from receiptledger.core.errors import Reason
+from receiptledger.core.timestamp_cause import Cause
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -51,10 +53,12 @@ def test_example_names_every_setting_once_at_its_default(tmp_path: Path) -> None
     (tmp_path / "all.toml").write_text(uncommented(), "utf-8")
     loaded = load_settings(tmp_path / "all.toml")
     defaults = Settings()
-    for name in set(Settings.model_fields) - {"agent_keys", "guard_path", "log_key_path"}:
+    tables = {"agent_keys", "tsa"}
+    for name in set(Settings.model_fields) - tables - {"guard_path", "log_key_path"}:
         assert getattr(loaded, name) == getattr(defaults, name), name
     assert (loaded.guard_path, loaded.log_key_path) == (defaults.guard_file, defaults.log_key_file)
     assert loaded.agent_keys == (example_config.EXAMPLE_KEY,)
+    assert loaded.tsa == (TsaSettings(**example_config.EXAMPLE_TSA),)
     assert '#trust_mode = "pinned"  # "pinned" or "registered"' in EXAMPLE
     assert "#drain_seconds = 10.0  # above 0, at most 600" in EXAMPLE
 
@@ -67,8 +71,10 @@ def test_example_says_what_each_setting_is_for() -> None:
             f"# {field.description}" in p and (f" #{name} = " in p or f"#[[{name}]]" in p)
             for p in paragraphs
         ), name
-    for name, field in AgentKey.model_fields.items():
-        assert f"{name}: {field.description}" in EXAMPLE
+    text = " ".join(EXAMPLE.replace("\n# ", " ").split())
+    for model in (AgentKey, TsaSettings):
+        for name, field in model.model_fields.items():
+            assert f"{name}: {field.description}" in text
 
 
 def test_example_check_notices_a_stale_file(
@@ -266,6 +272,8 @@ def test_alerts_ask_for_series_that_exist() -> None:
             assert series in metrics or series.removesuffix("_bucket") in metrics, series
         for values in re.findall(r'reason=~?"([^"]+)"', alert.expr):
             assert {Reason(value) for value in values.split("|")} <= set(RECEIPT_REASONS)
+        for values in re.findall(r'result=~?"([^"]+)"', alert.expr):
+            assert set(values.split("|")) <= set(RESULTS)
 
 
 def test_scrape_config_fits_the_daemon_and_the_alerts() -> None:
@@ -363,7 +371,9 @@ def test_runbook_links_lead_somewhere() -> None:
 def test_runbook_names_only_what_exists() -> None:
     """A renamed setting or metric must be renamed here too."""
     readyz = {"store_healthy", "tree_size", "unsealed_receipts", "store_errors"}
-    known = {*Settings.model_fields, *exposed(), *readyz, *Reason, "log_key"}
+    readyz |= {"anchored_size", "anchor_lag_seconds", "unanchored_leaves", "anchors_overdue"}
+    tsa = {*TsaSettings.model_fields, *Cause}
+    known = {*Settings.model_fields, *exposed(), *readyz, *Reason, *tsa, "log_key"}
     text = re.sub(r"(?ms)^```.*?^```$", "", RUNBOOK)
     labels = {label for _, found in exposed().values() for label in found}
     for name in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text):

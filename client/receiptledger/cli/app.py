@@ -14,8 +14,11 @@ from typer.core import TyperGroup
 
 from receiptledger import __version__
 from receiptledger.cli.agent import head, keygen, record, submit
-from receiptledger.cli.audit import inspect, prove, verify, watch
+from receiptledger.cli.anchors import anchors_app
+from receiptledger.cli.audit import inspect, prove, watch
 from receiptledger.cli.output import CliError, complain
+from receiptledger.cli.timestamp import timestamp
+from receiptledger.cli.verify import verify
 from receiptledger.core.errors import EvidenceError, LedgerError, ReceiptError
 from receiptledger.core.verdict import ExitCode
 from receiptledger.signer import KeyFileError
@@ -98,6 +101,8 @@ app = typer.Typer(
 )
 for command in (keygen, record, submit, head, prove, verify, inspect, watch):
     app.command()(command)
+app.add_typer(timestamp, name="timestamp")
+app.add_typer(anchors_app)
 
 
 @app.callback(invoke_without_command=True)

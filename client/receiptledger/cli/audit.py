@@ -1,9 +1,11 @@
-"""Sub-commands of the auditor's side: prove, verify, inspect, watch. Verifying never touches the network."""
+"""Sub-commands of the auditor's side: prove, inspect, watch."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,19 +19,19 @@ from receiptledger.cli.options import (
     LogKeys,
     State,
     TrustFile,
+    TsaRoots,
     build_trust,
     one_log_key,
     parse_hash,
     read_file,
 )
 from receiptledger.cli.output import CliError, Output
-from receiptledger.cli.show import NOT_VERIFIED, describe, show_facts, show_verdict
+from receiptledger.cli.show import NOT_VERIFIED, describe, show_facts
 from receiptledger.core.bundle import MAX_BUNDLE_BYTES
-from receiptledger.core.checkpoint import Checkpoint, open_checkpoint
 from receiptledger.core.encoding import digest_text
 from receiptledger.core.errors import EvidenceError
 from receiptledger.core.note import MAX_NOTE_BYTES
-from receiptledger.core.verify import Trust, verify_bundle
+from receiptledger.core.verify import verify_bundle
 from receiptledger.history import SplitViewError
 from receiptledger.remembered import replace_file
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["inspect", "prove", "verify", "watch"]
+__all__ = ["inspect", "prove", "watch"]
 
 
 def prove(
@@ -62,6 +64,7 @@ def prove(
     log_key: LogKeys = None,
     trust: TrustFile = None,
     agent_key: AgentKeys = None,
+    tsa_root: TsaRoots = None,
     since: Annotated[
         Path | None,
         typer.Option(
@@ -80,7 +83,7 @@ def prove(
     """Fetch the evidence for one receipt, verify it, and write it as one file."""
     if (receipt_hash is None) == (agent is None) or (agent is None) != (position is None):
         raise CliError("select one receipt: --hash HASH, or --agent AGENT and --position NUMBER")
-    believed = build_trust(log_key, trust, agent_key)
+    believed = build_trust(log_key, trust, agent_key, None, tsa_root)
     key = one_log_key(believed)
     note = None if since is None else read_file(since, MAX_NOTE_BYTES, "checkpoint")
     digest = None if receipt_hash is None else parse_hash(receipt_hash)
@@ -88,7 +91,14 @@ def prove(
     async def ask() -> Bundle:
         from receiptledger.auditor import AsyncAuditor
 
-        async with AsyncAuditor(ledger, key, state, agent_keys=believed.agent_keys) as auditor:
+        async with AsyncAuditor(
+            ledger,
+            key,
+            state,
+            agent_keys=believed.agent_keys,
+            tsas=believed.tsas,
+            tsa_quorum=believed.tsa_quorum,
+        ) as auditor:
             return await auditor.prove(
                 receipt_hash=digest,
                 agent=agent,
@@ -107,51 +117,12 @@ def prove(
         replace_file(out, data)
     except OSError as error:
         raise CliError(f"cannot write {out}: {error.strerror}") from None
-    verdict = verify_bundle(data, believed)
+    verdict = verify_bundle(data, replace(believed, moment=datetime.now(UTC)))
     if as_json:
         output.document({"file": str(out), "bytes": len(data), **verdict.to_dict()})
         return
     show_facts(output, verdict)
     output.text(f"written to {out}; verify it anywhere with `receiptledger verify {out}`")
-
-
-def verify(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Bundle file, - for stdin.")],
-    log_key: LogKeys = None,
-    trust: TrustFile = None,
-    agent_key: AgentKeys = None,
-    remembered: Annotated[
-        Path | None,
-        typer.Option(
-            "--remembered",
-            metavar="FILE",
-            help="Checkpoint verified earlier; the bundle must extend it.",
-        ),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--require", help="Demand more than validity; exit 3 when it is not shown. Repeatable."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check a bundle offline. Exit 0 valid, 1 invalid, 2 unreadable, 3 valid but below the demands."""
-    believed = build_trust(log_key, trust, agent_key, require)
-    if remembered is not None:
-        believed = Trust(
-            believed.log_keys,
-            believed.agent_keys,
-            _checkpoint(remembered, believed),
-            believed.require,
-        )
-    verdict = verify_bundle(read_file(bundle, MAX_BUNDLE_BYTES, "bundle"), believed)
-    output = Output(as_json)
-    if as_json:
-        output.raw(verdict.to_json().encode() + b"\n")
-    else:
-        show_verdict(output, verdict)
-    raise typer.Exit(verdict.exit_code)
 
 
 def inspect(
@@ -229,15 +200,3 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         raise EvidenceError(
             split.reason, f"{split.message}; {advice}", want=split.want, got=split.got
         ) from None
-
-
-def _checkpoint(path: Path, trust: Trust) -> Checkpoint:
-    """A checkpoint from the auditor's own files; a bad one is misuse, not bad evidence."""
-    note = read_file(path, MAX_NOTE_BYTES, "checkpoint")
-    failure: EvidenceError | None = None
-    for key in trust.log_keys:
-        try:
-            return open_checkpoint(note, key)
-        except EvidenceError as error:
-            failure = error
-    raise CliError(f"{path} is no checkpoint of a log you trust: {failure}")

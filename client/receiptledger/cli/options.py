@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from receiptledger.address import DEFAULT_ADDRESS
+from receiptledger.certificates import read_bounded, read_certificates
 from receiptledger.cli.output import CliError
 from receiptledger.core.encoding import base64url_decode, parse_digest
 from receiptledger.core.errors import EvidenceError
+from receiptledger.core.leaf import is_tsa_name
 from receiptledger.core.note import VerifierKey
-from receiptledger.core.verify import POLICIES, Trust
+from receiptledger.core.timestamp_types import TsaTrust
+from receiptledger.core.trust import POLICIES, Trust
 from receiptledger.trust import load_trust
 
 __all__ = [
@@ -22,6 +26,7 @@ __all__ = [
     "LogKeys",
     "State",
     "TrustFile",
+    "TsaRoots",
     "build_trust",
     "one_log_key",
     "parse_hash",
@@ -60,6 +65,15 @@ AgentKeys = Annotated[
         "--agent-key",
         metavar="AGENT=KEY",
         help="Public key an agent is known to use, unpadded base64url. Repeatable.",
+    ),
+]
+TsaRoots = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tsa-root",
+        metavar="NAME=FILE",
+        help="Root certificate of a timestamp authority you trust, PEM. Repeatable; the same NAME "
+        "adds a root.",
     ),
 ]
 State = Annotated[
@@ -125,6 +139,7 @@ def build_trust(
     trust_file: Path | None,
     agent_keys: list[str] | None,
     require: list[str] | None = None,
+    tsa_roots: list[str] | None = None,
 ) -> Trust:
     """What the options say, on top of what the trust file says.
 
@@ -149,7 +164,35 @@ def build_trust(
     for name in require or ():
         if name not in POLICIES:
             raise CliError(f"--require expects one of {', '.join(POLICIES)}, got {name!r}")
-    return Trust(logs, agents, None, base.require | frozenset(require or ()))
+    return replace(
+        base,
+        log_keys=logs,
+        agent_keys=agents,
+        require=base.require | frozenset(require or ()),
+        tsas=_with_roots(base.tsas, tsa_roots or []),
+    )
+
+
+def _with_roots(tsas: tuple[TsaTrust, ...], options: list[str]) -> tuple[TsaTrust, ...]:
+    """The trust file's authorities and those of the options; each of the latter is its own operator."""
+    found = {tsa.name: tsa for tsa in tsas}
+    for text in options:
+        name, equals, file = text.partition("=")
+        if not equals or not is_tsa_name(name) or not file:
+            raise CliError(
+                f"--tsa-root expects NAME=FILE, the name in lower case, got {text[:120]!r}"
+            )
+        try:
+            roots = read_certificates(read_bounded(Path(file)))
+        except ValueError as error:
+            raise CliError(f"--tsa-root {name}: {error}") from None
+        known = found.get(name)
+        found[name] = (
+            TsaTrust(name, name, roots)
+            if known is None
+            else replace(known, roots=(*known.roots, *roots))
+        )
+    return tuple(found.values())
 
 
 def one_log_key(trust: Trust) -> VerifierKey:

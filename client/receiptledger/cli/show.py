@@ -10,20 +10,21 @@ from receiptledger.core.bundle import BUNDLE_TYPE, parse_bundle
 from receiptledger.core.canonical import Limits
 from receiptledger.core.checkpoint import Checkpoint
 from receiptledger.core.encoding import base64url_encode, digest_text
-from receiptledger.core.errors import LedgerError
-from receiptledger.core.leaf import HeadLeaf, parse_leaf
+from receiptledger.core.errors import EvidenceError, LedgerError
+from receiptledger.core.leaf import AnchorLeaf, HeadLeaf, parse_leaf
 from receiptledger.core.note import parse_signature, split_note
 from receiptledger.core.profile import Profiles
 from receiptledger.core.receipt import readings
+from receiptledger.core.timestamp import describe_response
 from receiptledger.core.verdict import LIMITS_OF_PROOF, Status
 
 if TYPE_CHECKING:
     from receiptledger.cli.output import Output
-    from receiptledger.core.bundle import Bundle, LeafProof, Member
+    from receiptledger.core.bundle import AnchoredCheckpoint, Bundle, LeafProof, Member
     from receiptledger.core.receipt import Receipt
     from receiptledger.core.verdict import Verdict
 
-__all__ = ["NOT_VERIFIED", "describe", "show_facts", "show_verdict"]
+__all__ = ["NOT_VERIFIED", "describe", "describe_anchor", "show_facts", "show_verdict"]
 
 NOT_VERIFIED = (
     "Nothing here was verified: this is only what the file says. Use `receiptledger verify`."
@@ -33,6 +34,7 @@ _STYLES = {
     Status.FAIL: "bold red",
     Status.UNKNOWN: "yellow",
     Status.NOT_CHECKED: "dim",
+    Status.EXPIRED: "bold yellow",
 }
 _LIMITS = Limits(max_bytes=1_048_576)
 
@@ -46,6 +48,14 @@ def show_facts(output: Output, verdict: Verdict) -> None:
         output.text(f"position {shown['position']} of {shown['agent']}{stream}")
     if "log" in shown:
         output.text(f"log {shown['log']}, {shown['tree_size']} leaves, root {shown['root']}")
+    if shown.get("not_after"):
+        by = ", ".join(shown["anchored_by"])
+        output.text(f"existed no later than {shown['not_after']} ({by})", "green")
+    if shown.get("not_before"):
+        by = ", ".join(shown["preceded_by"])
+        output.text(f"appended no earlier than {shown['not_before']} ({by})", "green")
+    if shown.get("claimed_time_within_bounds") is False:
+        output.text(f"claims another time: {shown['claimed_time']}", "bold yellow")
 
 
 def show_verdict(output: Output, verdict: Verdict) -> None:
@@ -96,7 +106,45 @@ def _bundle(data: bytes) -> dict[str, Any]:
             "from_size": bundle.consistency.size,
             "proof_hashes": len(bundle.consistency.proof),
         }
+    shown["anchors"] = {
+        f"checkpoint {number}": describe_anchor(anchor)
+        for number, anchor in enumerate(bundle.anchors, 1)
+    }
     return shown
+
+
+def describe_anchor(anchor: AnchoredCheckpoint) -> dict[str, Any]:
+    """What an anchored checkpoint and its stamps say."""
+    shown: dict[str, Any] = {
+        **_checkpoint(anchor.note),
+        "consistency_proof_hashes": len(anchor.consistency),
+    }
+    for number, stamp in enumerate(anchor.stamps, 1):
+        evidence = stamp.evidence
+        shown[f"stamp {number}"] = {
+            **_leaf_proof(stamp.leaf),
+            "response": _response(stamp.response),
+            "evidence": None
+            if evidence is None
+            else {
+                **_leaf_proof(evidence.leaf),
+                "crls": len(evidence.crls),
+                "ocsps": len(evidence.ocsps),
+            },
+        }
+    return shown
+
+
+def _response(data: bytes) -> dict[str, Any]:
+    """The heart of a response; `timestamp inspect` shows all of it."""
+    try:
+        info = (describe_response(data).get("token") or {}).get("info") or {}
+    except EvidenceError as error:
+        return {"unreadable": str(error)}
+    return {
+        "bytes": len(data),
+        **{name: info.get(name) for name in ("gen_time", "policy", "serial")},
+    }
 
 
 def _member(member: Member) -> dict[str, Any]:
@@ -132,6 +180,15 @@ def _leaf(data: bytes) -> dict[str, Any]:
             "segment": digest_text(leaf.segment),
             "profile": leaf.profile,
             "profile_version": leaf.profile_version,
+        }
+    if isinstance(leaf, AnchorLeaf):
+        return {
+            "leaf": "anchor",
+            "size": leaf.size,
+            "root": digest_text(leaf.root),
+            "tsa": leaf.tsa,
+            "response_hash": digest_text(leaf.response),
+            "evidence_hash": None if leaf.evidence is None else digest_text(leaf.evidence),
         }
     return {
         "leaf": "key",

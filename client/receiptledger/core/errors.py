@@ -53,6 +53,7 @@ class Reason(StrEnum):
     DRAINING = "draining"
     UNAVAILABLE = "unavailable"  # the outcome is unknown: ask for the chain head, then resend
     UNANCHORED = "unanchored"  # appends are refused while the log's anchors are overdue
+    NOT_CONFIGURED = "not_configured"  # what was asked for needs what this daemon was not given
 
 
 class LedgerError(Exception):
@@ -91,4 +92,21 @@ class EvidenceError(LedgerError):
 
 
 class ServiceError(LedgerError):
-    """The service cannot answer, or was asked for something it cannot give."""
+    """The service cannot answer, or was asked for something it cannot give.
+
+    Attributes:
+        retry_after: seconds after which trying again makes sense; None when it does not, or when that
+            follows from the reason.
+    """
+
+    def __init__(
+        self,
+        reason: Reason,
+        message: str,
+        *,
+        want: str | None = None,
+        got: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(reason, message, want=want, got=got)
+        self.retry_after = retry_after

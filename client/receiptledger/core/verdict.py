@@ -1,7 +1,8 @@
 """The verdict on a bundle: one line per check, never one boolean.
 
-A check passes, fails, is unknown (cannot be decided with what is at hand) or was not checked (and the
-detail says why). The overall result follows from the checks and from what the auditor asked for.
+A check passes, fails, is unknown (cannot be decided with what is at hand), was not checked (and the
+detail says why), or passed once and has expired since. The overall result follows from the checks and
+from what the auditor asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import IntEnum, StrEnum, unique
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from receiptledger.core.anchors import Anchoring
     from receiptledger.core.errors import Reason
 
 __all__ = ["LIMITS_OF_PROOF", "Check", "ExitCode", "Status", "Verdict"]
@@ -31,6 +33,7 @@ class Status(StrEnum):
     FAIL = "fail"
     UNKNOWN = "unknown"
     NOT_CHECKED = "not checked"
+    EXPIRED = "expired, not renewed"  # was good once; what it rests on is too old by now
 
 
 @unique
@@ -62,12 +65,14 @@ class Verdict:
         facts: what the bundle says, in plain values; true only as far as the checks passed.
         lacking: what the auditor's policy asks for and this bundle does not show.
         readable: False when the input was no bundle at all.
+        anchoring: every stamp of the bundle, judged; None when there was no checkpoint to judge by.
     """
 
     checks: list[Check] = field(default_factory=list)
-    facts: dict[str, str | int | None] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
     readable: bool = True
+    anchoring: Anchoring | None = None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -77,16 +82,19 @@ class Verdict:
         statuses = {check.status for check in self.checks}
         if Status.FAIL in statuses:
             return ExitCode.INVALID
-        if Status.UNKNOWN in statuses or self.lacking:
+        if statuses & {Status.UNKNOWN, Status.EXPIRED} or self.lacking:
             return ExitCode.BELOW_POLICY
         return ExitCode.VALID
 
     @property
     def result(self) -> str:
         """The exit code in words; an unknown check makes it undecidable."""
-        undecidable = any(check.status is Status.UNKNOWN for check in self.checks)
-        if self.exit_code is ExitCode.BELOW_POLICY and undecidable:
-            return "undecidable"
+        if self.exit_code is ExitCode.BELOW_POLICY:
+            statuses = {check.status for check in self.checks}
+            if Status.UNKNOWN in statuses:
+                return "undecidable"
+            if Status.EXPIRED in statuses:
+                return "valid, but a timestamp expired and was not renewed"
         return {
             ExitCode.VALID: "valid",
             ExitCode.INVALID: "invalid",
@@ -109,6 +117,7 @@ class Verdict:
                 for check in self.checks
             ],
             "facts": self.facts,
+            "timestamps": [] if self.anchoring is None else self.anchoring.listed(),
             "lacking": self.lacking,
             "not_proven": LIMITS_OF_PROOF,
         }

@@ -5,54 +5,43 @@ log inclusion, checkpoint signature, consistency with a remembered checkpoint, t
 completeness, unsigned members. Each check uses only what is signed or hashed into the checkpoint, or
 what the auditor's :class:`Trust` says. A check that cannot run because an earlier part is unreadable
 is reported as not checked, with the reason; nothing is skipped silently.
+
+The checks themselves are in `verify_checks` and `anchors`; here is when each of them runs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from receiptledger.core.bundle import Bundle, LeafProof, parse_bundle
-from receiptledger.core.checkpoint import Checkpoint, open_checkpoint
+from receiptledger.core.anchors import Anchoring, judge_anchors
+from receiptledger.core.bundle import Bundle, parse_bundle
 from receiptledger.core.encoding import base64url_encode, digest_text
-from receiptledger.core.errors import EvidenceError, LedgerError, Reason, ReceiptError
+from receiptledger.core.errors import EvidenceError, LedgerError, Reason
 from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
-from receiptledger.core.merkle import hash_leaf, verify_consistency, verify_inclusion
-from receiptledger.core.note import split_note
 from receiptledger.core.profile import Profiles
-from receiptledger.core.receipt import Receipt, readings, verify_signature
-from receiptledger.core.segment import verify_member
+from receiptledger.core.receipt import Receipt, verify_signature
+from receiptledger.core.trust import POLICIES, Trust
 from receiptledger.core.verdict import Check, Status, Verdict
+from receiptledger.core.verify_checks import (
+    check_agent_key,
+    check_consistency,
+    check_key_place,
+    check_links,
+    check_segment,
+    include,
+    open_trusted,
+    read_receipt,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from receiptledger.core.note import VerifierKey
+    from receiptledger.core.checkpoint import Checkpoint
 
 __all__ = ["POLICIES", "Trust", "verify_bundle"]
 
 # What this verifier cannot decide is unknown: an older one than the ledger, or another algorithm.
 _UNDECIDABLE = (Reason.UNSUPPORTED_ALGORITHM, Reason.UNKNOWN_PROFILE)
-
-POLICIES = ("agent-key", "anchor", "completeness", "remembered")
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """What the auditor believes, from the auditor's own hands.
-
-    Attributes:
-        log_keys: verification keys of logs; the checkpoint must be signed by one of them.
-        agent_keys: agent id -> public keys that agent is known to use. An agent that is not listed
-            is not known; one that is listed may use these keys and no others.
-        remembered: a checkpoint verified earlier; the bundle's must extend it.
-        require: what the bundle must show to be more than just valid; names from `POLICIES`.
-    """
-
-    log_keys: tuple[VerifierKey, ...]
-    agent_keys: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
-    remembered: Checkpoint | None = None
-    require: frozenset[str] = frozenset()
 
 
 def verify_bundle(data: bytes, trust: Trust, profiles: Profiles | None = None) -> Verdict:
@@ -90,6 +79,7 @@ class _Verification:
         self.head: HeadLeaf | None = None
         self.key: KeyLeaf | None = None
         self.checkpoint: Checkpoint | None = None
+        self.anchoring: Anchoring | None = None
 
     def run(self) -> None:
         """All checks, in order; the checkpoint is opened first since the paths lead to it."""
@@ -133,21 +123,8 @@ class _Verification:
         if not isinstance(key, KeyLeaf):
             raise EvidenceError(Reason.BAD_LEAF, "the key leaf is of another kind", want="key")
         self.head, self.key = head, key
-        self.receipt = self._read(self.bundle.receipt.raw)
+        self.receipt = read_receipt(self.bundle.receipt.raw, head, self.profiles)
         return f"one receipt of format {head.profile} version {head.profile_version}"
-
-    def _read(self, raw: bytes) -> Receipt:
-        """Read a receipt by the profile its head leaf commits to, never by what the receipt says."""
-        head = self._need_head()
-        receipt = next(readings(raw, self.profiles, profile=head.profile))
-        if receipt.profile_version != head.profile_version:
-            raise ReceiptError(
-                Reason.UNKNOWN_PROFILE,
-                "the receipt was sealed under another version of its format; get a newer verifier",
-                want=f"{head.profile} version {head.profile_version}",
-                got=f"version {receipt.profile_version}",
-            )
-        return receipt
 
     def _check_signature(self) -> str:
         key, receipt = self._need_key(), self._need_receipt()
@@ -156,164 +133,38 @@ class _Verification:
 
     def _check_key(self) -> str:
         head, key, receipt = self._need_head(), self._need_key(), self._need_receipt()
-        if not receipt.chain == key.chain == head.chain:
-            raise EvidenceError(
-                Reason.WRONG_KEY,
-                "receipt, key leaf and head leaf are not of one chain",
-                want=digest_text(receipt.chain),
-                got=f"key leaf {digest_text(key.chain)}, head leaf {digest_text(head.chain)}",
-            )
-        if key.since > self.bundle.position:
-            raise EvidenceError(
-                Reason.WRONG_KEY,
-                "the key is allowed only from a later position",
-                want=f"at most {self.bundle.position}",
-                got=str(key.since),
-            )
-        # Trust at a position is decided by leaf order, never by clocks.
-        if self.bundle.key.index >= self.bundle.head.index:
-            raise EvidenceError(
-                Reason.WRONG_KEY,
-                "the key leaf does not stand before the head leaf",
-                want=f"an index below {self.bundle.head.index}",
-                got=str(self.bundle.key.index),
-            )
-        self._include("key leaf", self.bundle.key)
+        check_key_place(self.bundle, head, key, receipt)
+        include("key leaf", self.bundle.key, self._need_checkpoint())
         known = self.trust.agent_keys.get(receipt.agent)
-        if known is None:
-            return (
-                f"logged as {key.mode} at leaf {self.bundle.key.index}; no key of this agent given"
-            )
-        if key.key not in known:
-            raise EvidenceError(
-                Reason.WRONG_KEY,
-                "the chain's key is none of those you trust for this agent",
-                want=", ".join(base64url_encode(k) for k in known),
-                got=base64url_encode(key.key),
-            )
-        return f"logged as {key.mode} at leaf {self.bundle.key.index}, and one you trust"
+        return check_agent_key(key, self.bundle.key.index, known)
 
     def _check_links(self) -> Check | str:
         head, receipt = self._need_head(), self._need_receipt()
-        position = self.bundle.position
-        if not head.first <= position <= head.last:
-            raise EvidenceError(
-                Reason.BROKEN_LINK,
-                "the position is outside its segment",
-                want=f"{head.first}..{head.last}",
-                got=str(position),
-            )
-        if position == head.last and receipt.link_hash != head.head:
-            raise _link("the head leaf", head.head, receipt.link_hash)
-        if position == head.first:
-            if self.bundle.previous is not None:
-                raise EvidenceError(Reason.BAD_BUNDLE, "a segment's first receipt has no previous")
-            if receipt.previous != head.prev:
-                raise _link("the receipt before", head.prev, receipt.previous)
-            return "links to what the head leaf names before the segment"
-        if self.bundle.previous is None:
-            # Left unchecked, the inside of a segment could show anything: never a pass.
-            return Check("chain links", Status.UNKNOWN, "the receipt before is not in this bundle")
-        before = self._read(self.bundle.previous.raw)
-        if before.chain != receipt.chain:
-            raise EvidenceError(Reason.BROKEN_LINK, "the receipt before is of another chain")
-        if receipt.previous != before.link_hash:
-            raise _link("the receipt before", before.link_hash, receipt.previous)
-        if receipt.sequence is not None and before.sequence is not None:
-            expected = before.sequence + receipt.sequence_step
-            if receipt.sequence != expected:
-                raise EvidenceError(
-                    Reason.WRONG_SEQUENCE,
-                    "the format's own number does not advance",
-                    want=str(expected),
-                    got=str(receipt.sequence),
-                )
-        return f"links to the receipt at position {position - 1}"
+        return check_links(self.bundle, head, receipt, self.profiles)
 
     def _check_segment(self) -> str:
-        head, bundle = self._need_head(), self.bundle
-        index = bundle.position - head.first
-        member = bundle.receipt
-        verify_member(member.raw, index, head.count, member.proof, head.segment)
-        if bundle.previous is not None:
-            before = bundle.previous
-            verify_member(before.raw, index - 1, head.count, before.proof, head.segment)
-        return f"receipt {index + 1} of {head.count} of its segment"
+        return check_segment(self.bundle, self._need_head())
 
     def _check_log(self) -> str:
-        self._include("head leaf", self.bundle.head)
-        size = self._need_checkpoint().size
-        return f"head leaf {self.bundle.head.index} of {size}"
-
-    def _include(self, name: str, leaf: LeafProof) -> None:
         checkpoint = self._need_checkpoint()
-        try:
-            verify_inclusion(
-                hash_leaf(leaf.leaf), leaf.index, checkpoint.size, leaf.proof, checkpoint.root
-            )
-        except EvidenceError as error:
-            message = f"{name}: {error.message}"
-            raise EvidenceError(error.reason, message, want=error.want, got=error.got) from None
+        include("head leaf", self.bundle.head, checkpoint)
+        return f"head leaf {self.bundle.head.index} of {checkpoint.size}"
 
     def _check_checkpoint(self) -> str:
-        note = self.bundle.checkpoint
-        origin = split_note(note)[0].split(b"\n", 1)[0].decode("utf-8", "replace")
-        named = [key for key in self.trust.log_keys if key.name == origin]
-        if not named:
-            raise EvidenceError(
-                Reason.WRONG_LOG,
-                "the checkpoint is of a log whose key you did not give",
-                want=", ".join(key.name for key in self.trust.log_keys) or "a log key",
-                got=origin,
-            )
-        failure: EvidenceError | None = None
-        for key in named:
-            try:
-                self.checkpoint = open_checkpoint(note, key)
-            except EvidenceError as error:
-                failure = error
-            else:
-                return f"{origin}, {self.checkpoint.size} leaves"
-        assert failure is not None  # noqa: S101 - `named` is not empty
-        raise failure
+        self.checkpoint = open_trusted(self.bundle.checkpoint, self.trust.log_keys)
+        return f"{self.checkpoint.origin}, {self.checkpoint.size} leaves"
 
     def _check_consistency(self) -> Check | str:
         old, new = self.trust.remembered, self._need_checkpoint()
         if old is None:
             return Check("consistency", Status.NOT_CHECKED, "no earlier checkpoint given")
-        if old.origin != new.origin:
-            raise EvidenceError(
-                Reason.WRONG_LOG,
-                "the remembered checkpoint is of another log",
-                want=old.origin,
-                got=new.origin,
-            )
-        if old.size == new.size:
-            if old.root != new.root:
-                raise EvidenceError(
-                    Reason.INCONSISTENT,
-                    "two signed roots for one size: keep both notes as evidence",
-                    want=digest_text(old.root),
-                    got=digest_text(new.root),
-                )
-            return "the same checkpoint as the remembered one"
-        if old.size == 0:  # no such proof exists (RFC 6962 section 2.1.2), and none is needed
-            return "the remembered checkpoint is of the empty log, which every log extends"
-        shown = self.bundle.consistency
-        if shown is None or shown.size != old.size:
-            return Check(
-                "consistency",
-                Status.UNKNOWN,
-                f"no consistency proof from the remembered size {old.size}; fetch the bundle again "
-                "with that checkpoint given",
-            )
-        verify_consistency(old.size, new.size, shown.proof, old.root, new.root)
-        return f"extends the remembered checkpoint of {old.size} leaves"
+        return check_consistency(self.bundle, old, new)
 
     def _check_timestamps(self) -> Check:
-        return Check(
-            "timestamps", Status.NOT_CHECKED, "no timestamp tokens in this bundle: no proof of time"
-        )
+        claimed = None if self.receipt is None else self.receipt.time
+        checkpoint = self._need_checkpoint()
+        self.anchoring = judge_anchors(self.bundle, checkpoint, self.trust, claimed)
+        return self.anchoring.check
 
     def _check_completeness(self) -> Check:
         return Check(
@@ -331,7 +182,7 @@ class _Verification:
     # What follows from the checks.
 
     def _facts(self) -> None:
-        facts: dict[str, str | int | None] = {"position": self.bundle.position}
+        facts: dict[str, Any] = {"position": self.bundle.position}
         if self.receipt is not None:
             facts |= {
                 "agent": self.receipt.agent,
@@ -352,15 +203,25 @@ class _Verification:
                 "tree_size": self.checkpoint.size,
                 "root": digest_text(self.checkpoint.root),
             }
-        sealed = {"segment inclusion", "log inclusion", "checkpoint signature"}
         shown = {check.name for check in self.verdict.checks if check.status is Status.PASS}
-        facts["state"] = "sealed" if sealed <= shown else None
-        self.verdict.facts = facts
+        facts["state"] = self._state(shown)
+        if self.anchoring is not None:
+            # Times are of the head leaf: without it in the log they say nothing about the receipt.
+            facts |= self.anchoring.facts(shown=facts["state"] is not None)
+        self.verdict.facts, self.verdict.anchoring = facts, self.anchoring
+
+    @staticmethod
+    def _state(shown: set[str]) -> str | None:
+        """How far the receipt has come, of what the checks that passed show."""
+        if not {"segment inclusion", "log inclusion", "checkpoint signature"} <= shown:
+            return None
+        return "anchored" if "timestamps" in shown else "sealed"
 
     def _policy(self) -> None:
         shown = {check.name: check.status for check in self.verdict.checks}
         lacking = {
             "anchor": shown["timestamps"] is not Status.PASS,
+            "claimed-time": self.anchoring is None or self.anchoring.claim_fits is not True,
             "completeness": shown["completeness"] is not Status.PASS,
             "remembered": shown["consistency"] is not Status.PASS,
             "agent-key": self.receipt is None or self.receipt.agent not in self.trust.agent_keys,
@@ -388,12 +249,3 @@ class _Verification:
         if self.checkpoint is None:
             raise _Missing("the checkpoint is not trusted")
         return self.checkpoint
-
-
-def _link(what: str, want: bytes | None, got: bytes | None) -> EvidenceError:
-    return EvidenceError(
-        Reason.BROKEN_LINK,
-        f"the previous hash is not that of {what}",
-        want="none" if want is None else digest_text(want),
-        got="none" if got is None else digest_text(got),
-    )

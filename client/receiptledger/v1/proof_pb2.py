@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from receiptledger.v1 import types_pb2 as receiptledger_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1creceiptledger/v1/proof.proto\x12\x10receiptledger.v1\x1a\x1creceiptledger/v1/types.proto\"I\n\rChainPosition\x12&\n\x05\x63hain\x18\x01 \x01(\x0b\x32\x17.receiptledger.v1.Chain\x12\x10\n\x08position\x18\x02 \x01(\x04\"f\n\x11GetReceiptRequest\x12\x16\n\x0creceipt_hash\x18\x01 \x01(\x0cH\x00\x12-\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1f.receiptledger.v1.ChainPositionH\x00\x42\n\n\x08selector\"\xb4\x01\n\x12GetReceiptResponse\x12\x0f\n\x07receipt\x18\x01 \x01(\x0c\x12\x11\n\tchain_key\x18\x02 \x01(\x0c\x12\x10\n\x08position\x18\x03 \x01(\x04\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x17\n\x0fprofile_version\x18\x05 \x01(\r\x12\x16\n\x0e\x61\x64mitted_at_us\x18\x06 \x01(\x03\x12\x17\n\nleaf_index\x18\x07 \x01(\x04H\x00\x88\x01\x01\x42\r\n\x0b_leaf_index\"\x8b\x01\n\x0fGetProofRequest\x12\x16\n\x0creceipt_hash\x18\x01 \x01(\x0cH\x00\x12-\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1f.receiptledger.v1.ChainPositionH\x00\x12\x11\n\ttree_size\x18\x03 \x01(\x04\x12\x12\n\nsince_size\x18\x04 \x01(\x04\x42\n\n\x08selector\"5\n\x07LogLeaf\x12\x0c\n\x04leaf\x18\x01 \x01(\x0c\x12\r\n\x05index\x18\x02 \x01(\x04\x12\r\n\x05proof\x18\x03 \x03(\x0c\"0\n\x0eSegmentReceipt\x12\x0f\n\x07receipt\x18\x01 \x01(\x0c\x12\r\n\x05proof\x18\x02 \x03(\x0c\"\x85\x02\n\x10GetProofResponse\x12\x10\n\x08position\x18\x01 \x01(\x04\x12\x31\n\x07receipt\x18\x02 \x01(\x0b\x32 .receiptledger.v1.SegmentReceipt\x12\x32\n\x08previous\x18\x03 \x01(\x0b\x32 .receiptledger.v1.SegmentReceipt\x12\'\n\x04head\x18\x04 \x01(\x0b\x32\x19.receiptledger.v1.LogLeaf\x12&\n\x03key\x18\x05 \x01(\x0b\x32\x19.receiptledger.v1.LogLeaf\x12\x12\n\ncheckpoint\x18\x06 \x01(\x0c\x12\x13\n\x0b\x63onsistency\x18\x07 \x03(\x0c\"E\n\x1aGetConsistencyProofRequest\x12\x12\n\nfirst_size\x18\x01 \x01(\x04\x12\x13\n\x0bsecond_size\x18\x02 \x01(\x04\"A\n\x1bGetConsistencyProofResponse\x12\r\n\x05proof\x18\x01 \x03(\x0c\x12\x13\n\x0bsecond_size\x18\x02 \x01(\x04\")\n\x14GetCheckpointRequest\x12\x11\n\ttree_size\x18\x01 \x01(\x04\"+\n\x15GetCheckpointResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\"\x19\n\x17WatchCheckpointsRequest\".\n\x18WatchCheckpointsResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\x32\xfd\x03\n\x0cProofService\x12W\n\nGetReceipt\x12#.receiptledger.v1.GetReceiptRequest\x1a$.receiptledger.v1.GetReceiptResponse\x12Q\n\x08GetProof\x12!.receiptledger.v1.GetProofRequest\x1a\".receiptledger.v1.GetProofResponse\x12r\n\x13GetConsistencyProof\x12,.receiptledger.v1.GetConsistencyProofRequest\x1a-.receiptledger.v1.GetConsistencyProofResponse\x12`\n\rGetCheckpoint\x12&.receiptledger.v1.GetCheckpointRequest\x1a\'.receiptledger.v1.GetCheckpointResponse\x12k\n\x10WatchCheckpoints\x12).receiptledger.v1.WatchCheckpointsRequest\x1a*.receiptledger.v1.WatchCheckpointsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1creceiptledger/v1/proof.proto\x12\x10receiptledger.v1\x1a\x1creceiptledger/v1/types.proto\"I\n\rChainPosition\x12&\n\x05\x63hain\x18\x01 \x01(\x0b\x32\x17.receiptledger.v1.Chain\x12\x10\n\x08position\x18\x02 \x01(\x04\"f\n\x11GetReceiptRequest\x12\x16\n\x0creceipt_hash\x18\x01 \x01(\x0cH\x00\x12-\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1f.receiptledger.v1.ChainPositionH\x00\x42\n\n\x08selector\"\xb4\x01\n\x12GetReceiptResponse\x12\x0f\n\x07receipt\x18\x01 \x01(\x0c\x12\x11\n\tchain_key\x18\x02 \x01(\x0c\x12\x10\n\x08position\x18\x03 \x01(\x04\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x17\n\x0fprofile_version\x18\x05 \x01(\r\x12\x16\n\x0e\x61\x64mitted_at_us\x18\x06 \x01(\x03\x12\x17\n\nleaf_index\x18\x07 \x01(\x04H\x00\x88\x01\x01\x42\r\n\x0b_leaf_index\"\x8b\x01\n\x0fGetProofRequest\x12\x16\n\x0creceipt_hash\x18\x01 \x01(\x0cH\x00\x12-\n\x02\x61t\x18\x02 \x01(\x0b\x32\x1f.receiptledger.v1.ChainPositionH\x00\x12\x11\n\ttree_size\x18\x03 \x01(\x04\x12\x12\n\nsince_size\x18\x04 \x01(\x04\x42\n\n\x08selector\"5\n\x07LogLeaf\x12\x0c\n\x04leaf\x18\x01 \x01(\x0c\x12\r\n\x05index\x18\x02 \x01(\x04\x12\r\n\x05proof\x18\x03 \x03(\x0c\"0\n\x0eSegmentReceipt\x12\x0f\n\x07receipt\x18\x01 \x01(\x0c\x12\r\n\x05proof\x18\x02 \x03(\x0c\"\xbc\x02\n\x10GetProofResponse\x12\x10\n\x08position\x18\x01 \x01(\x04\x12\x31\n\x07receipt\x18\x02 \x01(\x0b\x32 .receiptledger.v1.SegmentReceipt\x12\x32\n\x08previous\x18\x03 \x01(\x0b\x32 .receiptledger.v1.SegmentReceipt\x12\'\n\x04head\x18\x04 \x01(\x0b\x32\x19.receiptledger.v1.LogLeaf\x12&\n\x03key\x18\x05 \x01(\x0b\x32\x19.receiptledger.v1.LogLeaf\x12\x12\n\ncheckpoint\x18\x06 \x01(\x0c\x12\x13\n\x0b\x63onsistency\x18\x07 \x03(\x0c\x12\x35\n\x07\x61nchors\x18\x08 \x03(\x0b\x32$.receiptledger.v1.AnchoredCheckpoint\"f\n\x12\x41nchoredCheckpoint\x12\x0c\n\x04note\x18\x01 \x01(\x0c\x12\x13\n\x0b\x63onsistency\x18\x02 \x03(\x0c\x12-\n\x06stamps\x18\x03 \x03(\x0b\x32\x1d.receiptledger.v1.AnchorStamp\"\x8d\x01\n\x0b\x41nchorStamp\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\x10\n\x08response\x18\x02 \x01(\x0c\x12\'\n\x04leaf\x18\x03 \x01(\x0b\x32\x19.receiptledger.v1.LogLeaf\x12\x32\n\x08\x65vidence\x18\x04 \x01(\x0b\x32 .receiptledger.v1.AnchorEvidence\"V\n\x0e\x41nchorEvidence\x12\'\n\x04leaf\x18\x01 \x01(\x0b\x32\x19.receiptledger.v1.LogLeaf\x12\x0c\n\x04\x63rls\x18\x02 \x03(\x0c\x12\r\n\x05ocsps\x18\x03 \x03(\x0c\"E\n\x1aGetConsistencyProofRequest\x12\x12\n\nfirst_size\x18\x01 \x01(\x04\x12\x13\n\x0bsecond_size\x18\x02 \x01(\x04\"A\n\x1bGetConsistencyProofResponse\x12\r\n\x05proof\x18\x01 \x03(\x0c\x12\x13\n\x0bsecond_size\x18\x02 \x01(\x04\")\n\x14GetCheckpointRequest\x12\x11\n\ttree_size\x18\x01 \x01(\x04\"+\n\x15GetCheckpointResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\"\x19\n\x17WatchCheckpointsRequest\".\n\x18WatchCheckpointsResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\x32\xfd\x03\n\x0cProofService\x12W\n\nGetReceipt\x12#.receiptledger.v1.GetReceiptRequest\x1a$.receiptledger.v1.GetReceiptResponse\x12Q\n\x08GetProof\x12!.receiptledger.v1.GetProofRequest\x1a\".receiptledger.v1.GetProofResponse\x12r\n\x13GetConsistencyProof\x12,.receiptledger.v1.GetConsistencyProofRequest\x1a-.receiptledger.v1.GetConsistencyProofResponse\x12`\n\rGetCheckpoint\x12&.receiptledger.v1.GetCheckpointRequest\x1a\'.receiptledger.v1.GetCheckpointResponse\x12k\n\x10WatchCheckpoints\x12).receiptledger.v1.WatchCheckpointsRequest\x1a*.receiptledger.v1.WatchCheckpointsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,19 +45,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEGMENTRECEIPT']._serialized_start=639
   _globals['_SEGMENTRECEIPT']._serialized_end=687
   _globals['_GETPROOFRESPONSE']._serialized_start=690
-  _globals['_GETPROOFRESPONSE']._serialized_end=951
-  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_start=953
-  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_end=1022
-  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_start=1024
-  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_end=1089
-  _globals['_GETCHECKPOINTREQUEST']._serialized_start=1091
-  _globals['_GETCHECKPOINTREQUEST']._serialized_end=1132
-  _globals['_GETCHECKPOINTRESPONSE']._serialized_start=1134
-  _globals['_GETCHECKPOINTRESPONSE']._serialized_end=1177
-  _globals['_WATCHCHECKPOINTSREQUEST']._serialized_start=1179
-  _globals['_WATCHCHECKPOINTSREQUEST']._serialized_end=1204
-  _globals['_WATCHCHECKPOINTSRESPONSE']._serialized_start=1206
-  _globals['_WATCHCHECKPOINTSRESPONSE']._serialized_end=1252
-  _globals['_PROOFSERVICE']._serialized_start=1255
-  _globals['_PROOFSERVICE']._serialized_end=1764
+  _globals['_GETPROOFRESPONSE']._serialized_end=1006
+  _globals['_ANCHOREDCHECKPOINT']._serialized_start=1008
+  _globals['_ANCHOREDCHECKPOINT']._serialized_end=1110
+  _globals['_ANCHORSTAMP']._serialized_start=1113
+  _globals['_ANCHORSTAMP']._serialized_end=1254
+  _globals['_ANCHOREVIDENCE']._serialized_start=1256
+  _globals['_ANCHOREVIDENCE']._serialized_end=1342
+  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_start=1344
+  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_end=1413
+  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_start=1415
+  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_end=1480
+  _globals['_GETCHECKPOINTREQUEST']._serialized_start=1482
+  _globals['_GETCHECKPOINTREQUEST']._serialized_end=1523
+  _globals['_GETCHECKPOINTRESPONSE']._serialized_start=1525
+  _globals['_GETCHECKPOINTRESPONSE']._serialized_end=1568
+  _globals['_WATCHCHECKPOINTSREQUEST']._serialized_start=1570
+  _globals['_WATCHCHECKPOINTSREQUEST']._serialized_end=1595
+  _globals['_WATCHCHECKPOINTSRESPONSE']._serialized_start=1597
+  _globals['_WATCHCHECKPOINTSRESPONSE']._serialized_end=1643
+  _globals['_PROOFSERVICE']._serialized_start=1646
+  _globals['_PROOFSERVICE']._serialized_end=2155
 # @@protoc_insertion_point(module_scope)

@@ -238,6 +238,7 @@ class GetProofResponse(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_FIELD_NUMBER: _builtins.int
+    ANCHORS_FIELD_NUMBER: _builtins.int
     position: _builtins.int
     """Position in the chain."""
     checkpoint: _builtins.bytes
@@ -262,6 +263,13 @@ class GetProofResponse(_message.Message):
     def consistency(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """RFC 6962 consistency proof from `since_size` to the checkpoint; empty unless asked for."""
 
+    @_builtins.property
+    def anchors(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnchoredCheckpoint]:
+        """Checkpoints stamped by timestamp authorities (TSA), in growing order of size, that bound the
+        receipt in time: of those below `checkpoint` the nearest after the head leaf, the nearest before
+        it, and those which renew them. Empty when the log holds none of them.
+        """
+
     def __init__(
         self,
         *,
@@ -272,14 +280,123 @@ class GetProofResponse(_message.Message):
         key: Global___LogLeaf | None = ...,
         checkpoint: _builtins.bytes = ...,
         consistency: _abc.Iterable[_builtins.bytes] | None = ...,
+        anchors: _abc.Iterable[Global___AnchoredCheckpoint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "key", b"key", "previous", b"previous", "receipt", b"receipt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "consistency", b"consistency", "head", b"head", "key", b"key", "position", b"position", "previous", b"previous", "receipt", b"receipt"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchors", b"anchors", "checkpoint", b"checkpoint", "consistency", b"consistency", "head", b"head", "key", b"key", "position", b"position", "previous", b"previous", "receipt", b"receipt"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetProofResponse: _TypeAlias = GetProofResponse  # noqa: Y015
+
+@_typing.final
+class AnchoredCheckpoint(_message.Message):
+    """A checkpoint that timestamp authorities have stamped."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOTE_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_FIELD_NUMBER: _builtins.int
+    STAMPS_FIELD_NUMBER: _builtins.int
+    note: _builtins.bytes
+    """What was stamped: the signed checkpoint (C2SP signed note), byte for byte."""
+    @_builtins.property
+    def consistency(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """RFC 6962 consistency proof from it to the answer's checkpoint; at most 64 hashes."""
+
+    @_builtins.property
+    def stamps(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnchorStamp]:
+        """Its tokens, in the order they were stored."""
+
+    def __init__(
+        self,
+        *,
+        note: _builtins.bytes = ...,
+        consistency: _abc.Iterable[_builtins.bytes] | None = ...,
+        stamps: _abc.Iterable[Global___AnchorStamp] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency", b"consistency", "note", b"note", "stamps", b"stamps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnchoredCheckpoint: _TypeAlias = AnchoredCheckpoint  # noqa: Y015
+
+@_typing.final
+class AnchorStamp(_message.Message):
+    """One timestamp token and where the log holds it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    LEAF_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    request: _builtins.bytes
+    """The timestamp request (RFC 3161 TimeStampReq, DER)."""
+    response: _builtins.bytes
+    """The timestamp response as received (RFC 3161 TimeStampResp, DER)."""
+    @_builtins.property
+    def leaf(self) -> Global___LogLeaf:
+        """The anchor leaf that commits to the response."""
+
+    @_builtins.property
+    def evidence(self) -> Global___AnchorEvidence:
+        """What shows that no certificate of the token's path was revoked; unset while there is none."""
+
+    def __init__(
+        self,
+        *,
+        request: _builtins.bytes = ...,
+        response: _builtins.bytes = ...,
+        leaf: Global___LogLeaf | None = ...,
+        evidence: Global___AnchorEvidence | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "leaf", b"leaf"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "leaf", b"leaf", "request", b"request", "response", b"response"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnchorStamp: _TypeAlias = AnchorStamp  # noqa: Y015
+
+@_typing.final
+class AnchorEvidence(_message.Message):
+    """Revocation evidence and where the log holds it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEAF_FIELD_NUMBER: _builtins.int
+    CRLS_FIELD_NUMBER: _builtins.int
+    OCSPS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def leaf(self) -> Global___LogLeaf:
+        """The anchor leaf that commits to the evidence."""
+
+    @_builtins.property
+    def crls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Certificate revocation lists, DER."""
+
+    @_builtins.property
+    def ocsps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """OCSP responses, DER."""
+
+    def __init__(
+        self,
+        *,
+        leaf: Global___LogLeaf | None = ...,
+        crls: _abc.Iterable[_builtins.bytes] | None = ...,
+        ocsps: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["leaf", b"leaf"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crls", b"crls", "leaf", b"leaf", "ocsps", b"ocsps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnchorEvidence: _TypeAlias = AnchorEvidence  # noqa: Y015
 
 @_typing.final
 class GetConsistencyProofRequest(_message.Message):

@@ -116,6 +116,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """The outcome of a write is unknown: ask for the chain head, then resend from there."""
     REASON_UNANCHORED: _Reason.ValueType  # 27
     """Appends are refused by the operator's choice while the log's anchors are overdue: retry later."""
+    REASON_NOT_CONFIGURED: _Reason.ValueType  # 28
+    """What was asked for needs something this daemon is not configured with; the message names it."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """Why something was refused. Closed list; FORMATS.md explains each."""
@@ -176,6 +178,8 @@ REASON_UNAVAILABLE: Reason.ValueType  # 26
 """The outcome of a write is unknown: ask for the chain head, then resend from there."""
 REASON_UNANCHORED: Reason.ValueType  # 27
 """Appends are refused by the operator's choice while the log's anchors are overdue: retry later."""
+REASON_NOT_CONFIGURED: Reason.ValueType  # 28
+"""What was asked for needs something this daemon is not configured with; the message names it."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final

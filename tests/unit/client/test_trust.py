@@ -60,7 +60,7 @@ def test_a_second_entry_adds_a_key() -> None:
         (("[[log]]", "[log]"), r"written \[\[log\]\]"),
         (("[policy]", "[[policy]]"), r"written \[policy\], in single"),
         (("[policy]", "[polcy]"), r"did you mean policy\?"),
-        (("[policy]", "[zzz]"), "known are log, agent, policy"),
+        (("[policy]", "[zzz]"), "known are log, agent, tsa, policy"),
         (("key =", "keys ="), r"\[\[log\]\] 1: unknown name 'keys'; did you mean key\?"),
         ((f'key = "{LOG}"', ""), r"\[\[log\]\] 1: key is missing"),
         ((f'"{LOG}"', '"nonsense"'), r"\[\[log\]\] 1: key is no log key"),

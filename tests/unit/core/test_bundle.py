@@ -11,6 +11,9 @@ import pytest
 from receiptledger.core.bundle import (
     BUNDLE_TYPE,
     MAX_BUNDLE_BYTES,
+    AnchoredCheckpoint,
+    AnchorEvidence,
+    AnchorStamp,
     Bundle,
     Consistency,
     LeafProof,
@@ -33,6 +36,21 @@ FULL = Bundle(
     consistency=Consistency(5, (H[7],)),
 )
 BARE = replace(FULL, previous=None, consistency=None)
+STAMP = AnchorStamp(
+    request=b"\x30\x01q",
+    response=b"\x30\x02\xff\xfe",
+    leaf=LeafProof(b'{"kind":"anchor"}', 8, (H[8],)),
+    evidence=AnchorEvidence(
+        LeafProof(b'{"kind":"anchor","x":1}', 8, ()), (b"crl",), (b"ocsp", b"o")
+    ),
+)
+ANCHORED = replace(
+    FULL,
+    anchors=(
+        AnchoredCheckpoint(b"note 1\n", (H[9],), (STAMP, replace(STAMP, evidence=None))),
+        AnchoredCheckpoint(b"note 2\n", (), (STAMP,)),
+    ),
+)
 
 
 def text(number: int) -> str:
@@ -41,7 +59,7 @@ def text(number: int) -> str:
 
 # Our own vector: the form in proto/FORMATS.md, byte for byte.
 BARE_BYTES = (
-    '{"checkpoint":"example.com/log\\n9\\nAAAA\\n\\n\N{EM DASH} example.com/log BBBB\\n",'
+    '{"anchors":[],"checkpoint":"example.com/log\\n9\\nAAAA\\n\\n\N{EM DASH} example.com/log BBBB\\n",'
     '"consistency":null,'
     '"head":{"index":7,"leaf":"{\\"kind\\":\\"head\\"}",'
     f'"proof":["{text(4)}","{text(5)}","{text(6)}"]}},'
@@ -75,6 +93,7 @@ def test_bytes_and_back() -> None:
     assert BARE.encode() == BARE_BYTES
     assert parse_bundle(BARE_BYTES) == BARE
     assert parse_bundle(FULL.encode()) == FULL
+    assert parse_bundle(ANCHORED.encode()) == ANCHORED
 
 
 def test_receipts_are_kept_as_their_exact_bytes() -> None:
@@ -177,7 +196,7 @@ WRONG = "missing or wrong"
                 FULL.encode()[:-2] + b',"type":"receiptledger/bundle/v1"}\n',
                 "not one strict JSON object",
             ),
-            "too deep": (b'{"a":' * 7 + b"1" + b"}" * 7 + b"\n", "not one strict JSON object"),
+            "too deep": (b'{"a":' * 9 + b"1" + b"}" * 9 + b"\n", "not one strict JSON object"),
             "too long": (
                 b'{"a":"' + b"x" * MAX_BUNDLE_BYTES + b'"}\n',
                 "not one strict JSON object",

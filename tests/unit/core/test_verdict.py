@@ -10,6 +10,8 @@ from receiptledger.core.errors import Reason
 from receiptledger.core.verdict import LIMITS_OF_PROOF, Check, ExitCode, Status, Verdict
 
 PASS, FAIL, UNKNOWN, SKIPPED = Status.PASS, Status.FAIL, Status.UNKNOWN, Status.NOT_CHECKED
+EXPIRED = Status.EXPIRED
+OVER = "valid, but a timestamp expired and was not renewed"
 
 
 def verdict(*statuses: Status, lacking: tuple[str, ...] = (), readable: bool = True) -> Verdict:
@@ -27,6 +29,10 @@ def verdict(*statuses: Status, lacking: tuple[str, ...] = (), readable: bool = T
         (verdict(PASS, UNKNOWN), 3, "undecidable"),
         (verdict(PASS, UNKNOWN, lacking=("anchor",)), 3, "undecidable"),
         (verdict(PASS, PASS, lacking=("anchor",)), 3, "valid, below the asked policy"),
+        (verdict(PASS, EXPIRED), 3, OVER),
+        (verdict(PASS, EXPIRED, lacking=("anchor",)), 3, OVER),
+        (verdict(EXPIRED, UNKNOWN), 3, "undecidable"),
+        (verdict(EXPIRED, FAIL), 1, "invalid"),
         (verdict(FAIL, readable=False), 2, "unreadable"),
         (verdict(UNKNOWN, readable=False), 2, "unreadable"),
     ],
@@ -73,6 +79,7 @@ def test_the_report_has_one_form() -> None:
         "  ],\n"
         '  "facts": {\n    "position": 3,\n'
         '    "agent": "z\N{LATIN SMALL LETTER E WITH ACUTE}",\n    "state": null\n  },\n'
+        '  "timestamps": [],\n'
         '  "lacking": [\n    "anchor"\n  ],\n'
         f'  "not_proven": {json.dumps(LIMITS_OF_PROOF)}\n'
         "}"

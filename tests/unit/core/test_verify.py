@@ -90,6 +90,11 @@ def test_the_facts_are_those_of_the_log(world: World) -> None:
         "tree_size": len(world.log.leaves),
         "root": digest_text(world.log.checkpoint().root),
         "state": "sealed",
+        "not_after": None,
+        "anchored_by": [],
+        "not_before": None,
+        "preceded_by": [],
+        "claimed_time_within_bounds": None,
     }
 
 

@@ -240,7 +240,7 @@ def demanding(world: World, *demands: str, keys: bool = False) -> Verdict:
 
 
 def test_what_is_asked_for_and_not_shown_is_exit_code_three(world: World) -> None:
-    for name in ("anchor", "completeness", "agent-key"):
+    for name in ("anchor", "claimed-time", "completeness", "agent-key"):
         verdict = demanding(world, name)
         assert verdict.lacking == [name]
         assert (verdict.exit_code, verdict.result) == (3, "valid, below the asked policy")

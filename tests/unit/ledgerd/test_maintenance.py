@@ -53,6 +53,10 @@ def test_a_clean_folder(folder: Path) -> None:
     assert f"log         {ORIGIN}" in result.stdout
     assert "18 of 5 chains, 3 not sealed yet" in result.stdout
     assert "guard       equal to the log" in result.stdout
+    assert (
+        "timestamps  0 anchors, 0 parts of evidence, 0 intents, 0 refused answers\n"
+        in result.stdout
+    )
     assert "\x1b" not in result.output
     assert result.stderr == ""
 

@@ -24,6 +24,7 @@ CODE_OF = {
     Reason.DRAINING: grpc.StatusCode.UNAVAILABLE,
     Reason.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
     Reason.UNANCHORED: grpc.StatusCode.UNAVAILABLE,
+    Reason.NOT_CONFIGURED: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 

@@ -1,0 +1,85 @@
+"""Certificates and revocation lists from files, as the DER bytes the core works on.
+
+Files hold PEM, one block or several, or one certificate or list in DER.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["MAX_FILE_BYTES", "read_bounded", "read_certificates", "read_crls", "to_pem"]
+
+MAX_FILE_BYTES = 1_048_576  # a bundle of roots; a CRL has at most MAX_EVIDENCE_BYTES
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+
+
+def read_bounded(path: Path) -> bytes:
+    """A whole file of at most 1 MiB.
+
+    Raises:
+        ValueError: it cannot be read, or is longer.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"{path} is too long: at most {MAX_FILE_BYTES} bytes")
+    return data
+
+
+def read_certificates(data: bytes) -> tuple[bytes, ...]:
+    """The certificates in a file's bytes, DER, in their order, at least one.
+
+    Raises:
+        ValueError: it holds none, something else besides, or one that cannot be read. A private key
+            is refused by name: it has no place where certificates are given away.
+    """
+    return _parts(data, b"CERTIFICATE", "certificate")
+
+
+def read_crls(data: bytes) -> tuple[bytes, ...]:
+    """The revocation lists in a file's bytes, DER, in their order, at least one.
+
+    Raises:
+        ValueError: it holds none, something else besides, or one that cannot be read.
+    """
+    return _parts(data, b"X509 CRL", "revocation list")
+
+
+def to_pem(certificates: tuple[bytes, ...]) -> bytes:
+    """PEM blocks of DER certificates, each behind the other."""
+    return b"".join(
+        x509.load_der_x509_certificate(one).public_bytes(Encoding.PEM) for one in certificates
+    )
+
+
+def _parts(data: bytes, label: bytes, kind: str) -> tuple[bytes, ...]:
+    if data.startswith(b"\x30"):  # a DER SEQUENCE; PEM is text
+        return (_der(data, kind, pem=False),)
+    blocks = list(_BLOCK.finditer(data))
+    if not blocks:
+        raise ValueError(f"no {kind} in PEM or DER form")
+    for block in blocks:
+        if block[1] != label:
+            raise ValueError(f"a PEM block {block[1].decode('ascii')} among the {kind}s")
+    return tuple(_der(block[0] + b"\n", kind, pem=True) for block in blocks)
+
+
+def _der(data: bytes, kind: str, *, pem: bool) -> bytes:
+    try:
+        if kind == "certificate":
+            load = x509.load_pem_x509_certificate if pem else x509.load_der_x509_certificate
+            return load(data).public_bytes(Encoding.DER)
+        load_crl = x509.load_pem_x509_crl if pem else x509.load_der_x509_crl
+        return load_crl(data).public_bytes(Encoding.DER)
+    except (ValueError, x509.InvalidVersion) as error:  # the latter is no ValueError
+        raise ValueError(f"a {kind} that cannot be read: {error}") from None

@@ -1,0 +1,122 @@
+"""The sub-command `verify`: a bundle against the auditor's own keys, authorities and demands, offline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from receiptledger.cli.openssl import extract, openssl_lines
+from receiptledger.cli.options import (
+    AgentKeys,
+    AsJson,
+    LogKeys,
+    TrustFile,
+    TsaRoots,
+    build_trust,
+    read_file,
+)
+from receiptledger.cli.output import CliError, Output
+from receiptledger.cli.show import show_verdict
+from receiptledger.core.bundle import MAX_BUNDLE_BYTES
+from receiptledger.core.checkpoint import Checkpoint, open_checkpoint
+from receiptledger.core.errors import EvidenceError
+from receiptledger.core.instants import format_instant, parse_instant
+from receiptledger.core.note import MAX_NOTE_BYTES
+from receiptledger.core.verify import verify_bundle
+
+if TYPE_CHECKING:
+    from receiptledger.core.trust import Trust
+    from receiptledger.core.verdict import Verdict
+
+__all__ = ["verify"]
+
+
+def verify(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Bundle file, - for stdin.")],
+    log_key: LogKeys = None,
+    trust: TrustFile = None,
+    agent_key: AgentKeys = None,
+    tsa_root: TsaRoots = None,
+    remembered: Annotated[
+        Path | None,
+        typer.Option(
+            "--remembered",
+            metavar="FILE",
+            help="Checkpoint verified earlier; the bundle must extend it.",
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--require", help="Demand more than validity; exit 3 when it is not shown. Repeatable."
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="Judge timestamps as of this moment, RFC 3339; default: now.",
+        ),
+    ] = None,
+    extract_anchors: Annotated[
+        Path | None,
+        typer.Option(
+            "--extract-anchors",
+            metavar="DIR",
+            help="Write the timestamps' files there, to check them with OpenSSL alone.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a bundle offline. Exit 0 valid, 1 invalid, 2 unreadable, 3 valid but below the demands."""
+    believed = build_trust(log_key, trust, agent_key, require, tsa_root)
+    moment = datetime.now(UTC).replace(microsecond=0) if at is None else _moment(at)
+    believed = replace(believed, moment=moment)
+    if remembered is not None:
+        believed = replace(believed, remembered=_checkpoint(remembered, believed))
+    verdict = verify_bundle(read_file(bundle, MAX_BUNDLE_BYTES, "bundle"), believed)
+    if extract_anchors is not None:
+        extract(verdict.anchoring, extract_anchors)
+    output = Output(as_json)
+    if as_json:
+        output.raw(verdict.to_json().encode() + b"\n")
+    else:
+        show_verdict(output, verdict)
+        _show_openssl(output, verdict, extract_anchors, moment)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _show_openssl(output: Output, verdict: Verdict, folder: Path | None, moment: datetime) -> None:
+    lines = openssl_lines(verdict.anchoring, folder)
+    if not lines:
+        return
+    output.text()
+    output.text(f"timestamps judged as of {format_instant(moment)}; to check them without us:")
+    if folder is None:
+        output.text("(in a folder DIR written with --extract-anchors DIR)")
+    for line in lines:
+        output.text(f"  {line}")
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise CliError(f"--at {text[:80]!r}: {error}") from None
+
+
+def _checkpoint(path: Path, trust: Trust) -> Checkpoint:
+    """A checkpoint from the auditor's own files; a bad one is misuse, not bad evidence."""
+    note = read_file(path, MAX_NOTE_BYTES, "checkpoint")
+    failure: EvidenceError | None = None
+    for key in trust.log_keys:
+        try:
+            return open_checkpoint(note, key)
+        except EvidenceError as error:
+            failure = error
+    raise CliError(f"{path} is no checkpoint of a log you trust: {failure}")

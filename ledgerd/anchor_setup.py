@@ -1,0 +1,118 @@
+"""Builds the anchorer of a daemon from its settings; a part of the composition root."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from ledgerd.anchor_evidence import EvidenceKeeper
+from ledgerd.anchor_journal import Journal
+from ledgerd.anchor_plan import AnchorRules
+from ledgerd.anchor_stamp import Tsa
+from ledgerd.anchorer import Anchorer
+from ledgerd.tsa.http import TsaHttp
+from ledgerd.tsa.revocation import EvidenceFetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+
+    from ledgerd.anchor_metrics import AnchorMetrics
+    from ledgerd.config import Settings
+    from ledgerd.store.interface import LogState, Store
+    from ledgerd.writer import CommitJob
+    from receiptledger.core.timestamp import TsaTrust
+
+__all__ = ["AnchorSetupError", "build_anchorer", "read_trusts", "steady_clock"]
+
+EVIDENCE_SECONDS: Final = 30.0  # for one CRL or OCSP response
+
+
+class AnchorSetupError(Exception):
+    """A file of a [[tsa]] cannot be used; the message names the TSA, the file and what to do."""
+
+
+def read_trusts(settings: Settings) -> list[TsaTrust]:
+    """The certificates of every configured TSA.
+
+    Raises:
+        AnchorSetupError: a file cannot be used.
+    """
+    trusts = []
+    for item in settings.tsa:
+        try:
+            trusts.append(item.trust())
+        except ValueError as error:
+            raise AnchorSetupError(f"[[tsa]] {item.name}: {error}") from None
+    return trusts
+
+
+def steady_clock() -> Callable[[], float]:
+    """Seconds since the epoch as of now, from here on on a clock that nobody sets.
+
+    A clock that is set back an hour must not silence the schedule for an hour.
+    """
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()
+
+
+def build_anchorer(
+    settings: Settings,
+    store: Store,
+    executor: Executor,
+    metrics: AnchorMetrics,
+    *,
+    submit: Callable[[CommitJob], None],
+    published: Callable[[], LogState | None],
+    content_size: Callable[[], int],
+    clock: Callable[[], float],
+) -> Anchorer | None:
+    """Wire the parts of anchoring; None when no TSA is configured.
+
+    Raises:
+        AnchorSetupError: as :func:`read_trusts`.
+    """
+    if not settings.tsa:
+        return None
+    metrics.init(item.name for item in settings.tsa)
+    metrics.quorum.set(settings.anchor_quorum)
+    metrics.interval_seconds.set(settings.anchor_interval_seconds)
+    metrics.max_unanchored_seconds.set(settings.max_unanchored_seconds)
+    https = {item.name: TsaHttp(item) for item in settings.tsa}
+    pairs = zip(settings.tsa, read_trusts(settings), strict=True)
+    tsas = [Tsa(item, trust, https[item.name]) for item, trust in pairs]
+    journal = Journal(
+        store, submit, executor, wall=time.time, max_quarantined=settings.max_quarantined
+    )
+    evidence = EvidenceKeeper(
+        store,
+        tsas,
+        journal,
+        metrics,
+        fetcher=lambda tsa: EvidenceFetch(https[tsa.trust.name], deadline_seconds=EVIDENCE_SECONDS),
+        delay_seconds=settings.evidence_delay_hours * 3_600,
+    )
+    rules = AnchorRules(
+        interval=settings.anchor_interval_seconds,
+        max_leaves=settings.anchor_max_leaves,
+        min_spacing=settings.anchor_min_spacing_seconds,
+        heartbeat=settings.anchor_heartbeat_seconds,
+        quorum=settings.anchor_quorum,
+        max_unanchored=settings.max_unanchored_seconds,
+    )
+    return Anchorer(
+        store,
+        tsas,
+        rules,
+        journal,
+        published=published,
+        content_size=content_size,
+        metrics=metrics,
+        executor=executor,
+        clock=clock,
+        wall=time.time,
+        evidence=evidence,
+        renew_before=timedelta(days=settings.renew_before_days),
+        refuse=settings.unanchored_policy == "refuse",
+    )

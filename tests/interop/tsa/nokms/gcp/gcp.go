@@ -1,0 +1,2 @@
+// Package gcp stands in for a cloud key store, which no test here uses.
+package gcp
