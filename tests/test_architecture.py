@@ -141,7 +141,8 @@ LAYERS = {
     "ledgerd.devtsa": {"ledgerd.devtsa"},
     "ledgerd.anchor_plan": {"ledgerd.anchor_breaker"},
     "ledgerd.anchor_breaker": set(),
-    "ledgerd.anchor_reader": {"ledgerd.store.interface"},
+    "ledgerd.anchor_choice": {"ledgerd.store.interface"},
+    "ledgerd.anchor_reader": {"ledgerd.anchor_choice", "ledgerd.store.interface"},
     "ledgerd.anchor_metrics": {"ledgerd.anchor_breaker"},
     "ledgerd.anchor_stamp": {"ledgerd.tsa"},
     "ledgerd.anchor_state": {

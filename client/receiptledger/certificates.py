@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from receiptledger.core.timestamp_cause import TimestampError
+from receiptledger.core.tsa_certificate import load_certificate
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -78,8 +81,16 @@ def _der(data: bytes, kind: str, *, pem: bool) -> bytes:
     try:
         if kind == "certificate":
             load = x509.load_pem_x509_certificate if pem else x509.load_der_x509_certificate
-            return load(data).public_bytes(Encoding.DER)
+            der = load(data).public_bytes(Encoding.DER)
+            load_certificate(
+                der
+            )  # the verifier reads more strictly: say so here, not at each token
+            return der
         load_crl = x509.load_pem_x509_crl if pem else x509.load_der_x509_crl
         return load_crl(data).public_bytes(Encoding.DER)
-    except (ValueError, x509.InvalidVersion) as error:  # the latter is no ValueError
+    except (
+        ValueError,
+        x509.InvalidVersion,
+        TimestampError,
+    ) as error:  # the second is no ValueError
         raise ValueError(f"a {kind} that cannot be read: {error}") from None

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import re
+import socket
 import time
 from typing import TYPE_CHECKING, Final, Self
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    import aiohappyeyeballs
+
     from ledgerd.tsa.settings import TsaSettings
 
 __all__ = ["MAX_EVIDENCE_BYTES", "MAX_RESPONSE_BYTES", "TsaHttp"]
@@ -41,6 +44,7 @@ MAX_RESPONSE_BYTES: Final = 64 * 1024  # real responses have 0.5 to 8 KiB
 MAX_EVIDENCE_BYTES: Final = 256 * 1024  # a CRL or an OCSP response
 MAX_RETRY_AFTER_SECONDS: Final = 3_600.0
 _READ_BYTES: Final = 16 * 1024
+_RECEIVE_BYTES: Final = 8 * 1024  # still a CRL of 256 KiB within seconds on a long way
 _HEADER_BYTES: Final = 4 * 1024
 _QUERY, _REPLY = "application/timestamp-query", "application/timestamp-reply"
 _OCSP_QUERY, _OCSP_REPLY = "application/ocsp-request", "application/ocsp-response"
@@ -190,7 +194,9 @@ class TsaHttp:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(force_close=True, limit=8, ttl_dns_cache=60),
+                connector=aiohttp.TCPConnector(
+                    force_close=True, limit=8, ttl_dns_cache=60, socket_factory=_socket
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # The one deadline is ours; the library's own would only blur which it was.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -228,6 +234,18 @@ class TsaHttp:
         length = response.content_length
         if length is not None and length > limit:
             raise TsaError(Cause.TOO_LARGE, f"{length} bytes announced, at most {limit} are read")
+
+
+def _socket(address: aiohappyeyeballs.AddrInfoType) -> socket.socket:
+    """A socket that takes little at a time, so that one turn of the event loop is short.
+
+    Else a peer that floods us with heads of interim answers, which cost far more to read than to
+    send, holds the loop, and with it every acknowledgement, for tenths of a second.
+    """
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+    return made
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:

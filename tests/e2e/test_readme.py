@@ -6,10 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from ledgerd.devtsa.command import config_block
+from ledgerd.devtsa.server import DevTsa
 from tests.helpers.daemon_process import RunningDaemon
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,9 +27,13 @@ pytestmark = pytest.mark.slow
 
 def test_the_tour(tmp_path: Path) -> None:
     """Every command ends well, but the one that verifies a forged bundle."""
-    assert len(COMMANDS) >= 8
+    assert len(COMMANDS) >= 11
     assert len(PROGRAM) == 1
-    with RunningDaemon(tmp_path / "data") as daemon:
+    config = tmp_path / "ledgerd.toml"
+    with ExitStack() as stack:
+        tsa = stack.enter_context(DevTsa(tmp_path / "tsa"))
+        config.write_text(config_block(tsa))
+        daemon = stack.enter_context(RunningDaemon(tmp_path / "data", "--config", str(config)))
         daemon.wait_ready()
         env = os.environ | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -45,6 +52,8 @@ def test_the_tour(tmp_path: Path) -> None:
             assert done.returncode == wanted, f"{command}\n{done.stdout}{done.stderr}"
             if wanted:
                 assert "bad_signature" in done.stdout
+            if "--tsa-root" in command:
+                assert "existed no later than" in done.stdout
 
         program = PROGRAM[0].replace("127.0.0.1:7070", daemon.grpc)
         assert daemon.grpc in program

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ledgerd.anchor_reader import AnchorReader
 from ledgerd.store.interface import AnchorRecord, Changes
 from ledgerd.writer import CommitJob
 from receiptledger.core.checkpoint import open_checkpoint
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from receiptledger.core.note import VerifierKey
     from tests.helpers.sync_ledger import SyncLedger
 
-__all__ = ["DAY", "evidence_of", "held", "prove", "record_of", "shown", "stamp"]
+__all__ = ["DAY", "evidence_of", "held", "prove", "record_of", "shown", "stamp", "tuned"]
 
 DAY = 86_400_000_000  # microseconds
 
@@ -91,6 +92,18 @@ def prove(
     record = ledger.store.anchor(number)
     assert record is not None
     commit(ledger, evidence_of(record, crls, ocsps))
+
+
+def tuned(ledger: SyncLedger, *, store: Any = None, **settings: Any) -> AnchorReader:
+    """Exchange how a ledger reads its anchors; what was remembered is forgotten."""
+    reader = ledger.reader
+    reader.anchors = AnchorReader(
+        store or ledger.store,
+        inclusion=reader._leaf,
+        extension=reader._extension,
+        **{"quorum": 1, **settings},
+    )
+    return reader.anchors
 
 
 def shown(anchors: Sequence[AnchoredCheckpoint]) -> dict[int, list[str]]:

@@ -1,7 +1,8 @@
 """A second, independent timestamp authority: certomancer, with its CRLs and OCSP responders.
 
 It shares no code with the development TSA: its own ASN.1, CMS and HTTP. Its quirks are good for us:
-it ignores certReq, embeds the signer's certificate alone, names it by SHA-1 (ESSCertID of RFC 2634) alone, and stamps fractions.
+it ignores certReq, embeds the signer's certificate alone, names it by SHA-1 alone (ESSCertID of
+RFC 2634), and stamps fractions.
 """
 
 from __future__ import annotations

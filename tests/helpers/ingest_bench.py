@@ -65,6 +65,7 @@ class Bench:
         self.writer = FakeWriter()
         self.board = Board()
         self.metrics = Metrics()
+        self.refused: ServiceError | None = None  # why no receipts are taken
         self.ingest = Ingest(
             writer=self.writer,
             board=self.board,
@@ -76,6 +77,7 @@ class Bench:
             max_batches_in_flight=window,
             seal_wait_seconds=seal_wait,
             verify_threads=threads,
+            refusal=lambda: self.refused,
         )
         self.incoming: asyncio.Queue[Batch | None] = asyncio.Queue()
         self.reads = 0

@@ -46,6 +46,7 @@ class RawServer:
         self._reply = reply
         self._endless = endless
         self._tls = tls
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.requests: list[bytes] = []
         self.sent = 0
 
@@ -60,6 +61,9 @@ class RawServer:
         traceback: TracebackType | None,
     ) -> None:
         self._server.close()
+        for writer in self._open.values():
+            writer.transport.abort()
+        await asyncio.gather(*self._open)  # each ends by itself now
         await self._server.wait_closed()
 
     @property
@@ -72,6 +76,9 @@ class RawServer:
         return f"{scheme}://127.0.0.1:{self.port}/"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = writer
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             length = 0
@@ -87,6 +94,7 @@ class RawServer:
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
+            del self._open[task]
             writer.close()
 
     async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:

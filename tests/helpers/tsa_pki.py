@@ -291,7 +291,7 @@ def ocsp(
     more: bytes = b"",
     flip: bool = False,
     kind: str = "1.3.6.1.5.5.7.48.1.1",
-    status: int = 0,
+    answered: int = 0,
 ) -> bytes:
     """An OCSPResponse signed by `signer`."""
     if responder is None:
@@ -314,7 +314,7 @@ def ocsp(
         tlv(0xA0, seq(*certificates)) if certificates else b"",
     )
     answer = tlv(0xA0, seq(oid(kind), octets(body)))
-    return seq(integer(status, 0x0A), answer if status == 0 else b"")
+    return seq(integer(answered, 0x0A), answer if answered == 0 else b"")
 
 
 # The usual authority.

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 A = Agent()
 RA = A.receipts(8)
-SERVICES = ["receiptledger.v1.IngestService", "receiptledger.v1.ProofService"]
+SERVICES = [
+    "receiptledger.v1.AnchorService",
+    "receiptledger.v1.IngestService",
+    "receiptledger.v1.ProofService",
+]
 NEVER = 60_000  # milliseconds between seals: none of its own in a test
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -153,7 +157,7 @@ def test_calls_are_counted_by_method_and_code(tmp_path: Path) -> None:
             assert handled("ProofService", "WatchCheckpoints") == {"RESOURCE_EXHAUSTED": 1}
             started = daemon.metrics.value(
                 "grpc_server_started_total",
-                {"grpc_service": SERVICES[1], "grpc_method": "WatchCheckpoints"},
+                {"grpc_service": SERVICES[2], "grpc_method": "WatchCheckpoints"},
             )
             assert started == 2
 

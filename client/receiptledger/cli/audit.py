@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from receiptledger.core.bundle import Bundle
+    from receiptledger.core.trust import Trust
 
     T = TypeVar("T")
 
@@ -109,16 +110,20 @@ def prove(
             )
 
     data = _run(ask()).encode()
-    output = Output(as_json)
     if out is None:
-        output.raw(data)
-        return
+        Output(as_json).raw(data)
+    else:
+        _keep(data, out, believed, Output(as_json))
+
+
+def _keep(data: bytes, out: Path, believed: Trust, output: Output) -> None:
+    """Write a bundle, and say what it shows."""
     try:
         replace_file(out, data)
     except OSError as error:
         raise CliError(f"cannot write {out}: {error.strerror}") from None
     verdict = verify_bundle(data, replace(believed, moment=datetime.now(UTC)))
-    if as_json:
+    if output.as_json:
         output.document({"file": str(out), "bytes": len(data), **verdict.to_dict()})
         return
     show_facts(output, verdict)

@@ -6,8 +6,6 @@ between) but the root, which is the auditor's own.
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -18,6 +16,8 @@ from receiptledger.core.anchor_stamps import Outcome
 from receiptledger.remembered import replace_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from receiptledger.core.anchor_stamps import Stamp
     from receiptledger.core.anchors import Anchoring
     from receiptledger.core.timestamp import Timestamp
@@ -27,17 +27,16 @@ __all__ = ["extract", "openssl_lines"]
 _SHOWN = (Outcome.HOLDS, Outcome.RENEWED, Outcome.EXPIRED)
 
 
-def openssl_lines(anchoring: Anchoring | None, folder: Path | None) -> list[str]:
+def openssl_lines(anchoring: Anchoring | None) -> list[str]:
     """One shell line for each verified stamp that covers the receipt.
 
-    Args:
-        anchoring: what the verdict found, or None.
-        folder: where :func:`extract` wrote the files; None for names inside that folder.
+    The files are named as inside the folder that :func:`extract` wrote, for that is where the lines
+    run: OpenSSL takes a space or comma in the path of `-untrusted` for the end of a file's name.
     """
     if anchoring is None:
         return []
     return [
-        _line(stamp, stamp.timestamp, folder)
+        _line(stamp, stamp.timestamp)
         for stamp in anchoring.stamps
         if stamp.timestamp is not None and anchoring.covers(stamp) and stamp.outcome in _SHOWN
     ]
@@ -85,19 +84,17 @@ def _between(stamp: Stamp, timestamp: Timestamp) -> tuple[bytes, ...]:
     return (*(() if signer in stamp.response else (signer,)), *above)
 
 
-def _line(stamp: Stamp, timestamp: Timestamp, folder: Path | None) -> str:
-    base = Path() if folder is None else folder
+def _line(stamp: Stamp, timestamp: Timestamp) -> str:
     name = f"anchor-{stamp.index}"
     if timestamp.key_algorithm == "ed25519" or "pss" in timestamp.signature_algorithm:
         return f"# {name}: `openssl ts` cannot read {timestamp.signature_algorithm} signatures"
-    words = ["openssl", "ts", "-verify", "-in", str(base / f"{name}.tsr")]
-    words += ["-data", str(base / f"checkpoint-{stamp.size}.note")]
-    words += ["-CAfile", str(base / f"{name}-root.pem")]
+    words = ["openssl", "ts", "-verify", "-in", f"{name}.tsr"]
+    words += ["-data", f"checkpoint-{stamp.size}.note", "-CAfile", f"{name}-root.pem"]
     if _between(stamp, timestamp):
-        words += ["-untrusted", str(base / f"{name}-chain.pem")]
+        words += ["-untrusted", f"{name}-chain.pem"]
     # The chain is judged when the token was made: without this, OpenSSL judges it today.
     words += ["-attime", str(int(timestamp.gen_time.timestamp()))]
     root = x509.load_der_x509_certificate(timestamp.path[-1])
     if root.issuer != root.subject:  # an anchor that is no root: OpenSSL has to be told
         words.append("-partial_chain")
-    return shlex.join(words)
+    return " ".join(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
@@ -92,13 +93,15 @@ def verify(
 
 
 def _show_openssl(output: Output, verdict: Verdict, folder: Path | None, moment: datetime) -> None:
-    lines = openssl_lines(verdict.anchoring, folder)
+    lines = openssl_lines(verdict.anchoring)
     if not lines:
         return
     output.text()
     output.text(f"timestamps judged as of {format_instant(moment)}; to check them without us:")
     if folder is None:
         output.text("(in a folder DIR written with --extract-anchors DIR)")
+    else:
+        output.text(f"  cd {shlex.quote(str(folder))}")
     for line in lines:
         output.text(f"  {line}")
 

@@ -81,8 +81,8 @@ class TsaResult(_message.Message):
     tsa: _builtins.str
     """Its name in the daemon's configuration."""
     cause: _builtins.str
-    """Why there is no token, from the closed list of causes (FORMATS.md, "Timestamps"); empty when it
-    is stored.
+    """Why there is no token: a cause from the closed list for timestamps, such as "timeout" or "chain",
+    or "not_asked" when this TSA was left out; empty when a token is stored.
     """
     detail: _builtins.str
     """For people: what was expected and what came. Empty when the token is stored."""

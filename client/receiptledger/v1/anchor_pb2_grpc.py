@@ -62,9 +62,9 @@ class AnchorServiceServicer:
         """Has the newest checkpoint stamped by every TSA now, and answers when each has answered or failed.
 
         The daemon anchors by itself; this is for moments that matter. A TSA that fails is no failure of
-        the call: its result says why. Fails with FAILED_PRECONDITION (no TSA is configured, or the log is
-        still empty), RESOURCE_EXHAUSTED (asked for too soon after the last time: retry after RetryInfo)
-        and UNAVAILABLE (store or drain).
+        the call: its result says why. Hanging up does not stop what was begun. Fails with
+        FAILED_PRECONDITION (no TSA is configured, or the log is still empty), RESOURCE_EXHAUSTED (asked
+        for too soon after the last time: retry after RetryInfo) and UNAVAILABLE (store or drain).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,9 +39,9 @@ class AnchorServiceStub:
     """Has the newest checkpoint stamped by every TSA now, and answers when each has answered or failed.
 
     The daemon anchors by itself; this is for moments that matter. A TSA that fails is no failure of
-    the call: its result says why. Fails with FAILED_PRECONDITION (no TSA is configured, or the log is
-    still empty), RESOURCE_EXHAUSTED (asked for too soon after the last time: retry after RetryInfo)
-    and UNAVAILABLE (store or drain).
+    the call: its result says why. Hanging up does not stop what was begun. Fails with
+    FAILED_PRECONDITION (no TSA is configured, or the log is still empty), RESOURCE_EXHAUSTED (asked
+    for too soon after the last time: retry after RetryInfo) and UNAVAILABLE (store or drain).
     """
     ListAnchors: _grpc.UnaryUnaryMultiCallable[_anchor_pb2.ListAnchorsRequest, _anchor_pb2.ListAnchorsResponse]
     """Lists the tokens the log holds, oldest first, a page at a time.
@@ -65,9 +65,9 @@ class AnchorServiceAsyncStub(AnchorServiceStub):
     """Has the newest checkpoint stamped by every TSA now, and answers when each has answered or failed.
 
     The daemon anchors by itself; this is for moments that matter. A TSA that fails is no failure of
-    the call: its result says why. Fails with FAILED_PRECONDITION (no TSA is configured, or the log is
-    still empty), RESOURCE_EXHAUSTED (asked for too soon after the last time: retry after RetryInfo)
-    and UNAVAILABLE (store or drain).
+    the call: its result says why. Hanging up does not stop what was begun. Fails with
+    FAILED_PRECONDITION (no TSA is configured, or the log is still empty), RESOURCE_EXHAUSTED (asked
+    for too soon after the last time: retry after RetryInfo) and UNAVAILABLE (store or drain).
     """
     ListAnchors: _aio.UnaryUnaryMultiCallable[_anchor_pb2.ListAnchorsRequest, _anchor_pb2.ListAnchorsResponse]  # type: ignore[assignment]
     """Lists the tokens the log holds, oldest first, a page at a time.
@@ -94,9 +94,9 @@ class AnchorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Has the newest checkpoint stamped by every TSA now, and answers when each has answered or failed.
 
         The daemon anchors by itself; this is for moments that matter. A TSA that fails is no failure of
-        the call: its result says why. Fails with FAILED_PRECONDITION (no TSA is configured, or the log is
-        still empty), RESOURCE_EXHAUSTED (asked for too soon after the last time: retry after RetryInfo)
-        and UNAVAILABLE (store or drain).
+        the call: its result says why. Hanging up does not stop what was begun. Fails with
+        FAILED_PRECONDITION (no TSA is configured, or the log is still empty), RESOURCE_EXHAUSTED (asked
+        for too soon after the last time: retry after RetryInfo) and UNAVAILABLE (store or drain).
         """
 
     @_abc_1.abstractmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import subprocess
 from dataclasses import replace
@@ -61,7 +60,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path, AnchoredWorld.made(ALPHA, BETA), ALPHA, BETA)
 
 
-def openssl(line: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def openssl(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a line of the report in a shell, as an auditor would."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl here: the printed lines were not run")
@@ -71,7 +70,9 @@ def openssl(line: str, folder: Path | None = None) -> subprocess.CompletedProces
 
 
 def lines_of(result: Result) -> list[str]:
-    return [line.strip() for line in result.stdout.splitlines() if line.startswith("  ")]
+    """The printed lines, without the one that goes to the folder."""
+    shown = [line.strip() for line in result.stdout.splitlines() if line.startswith("  ")]
+    return [line for line in shown if not line.startswith("cd ")]
 
 
 def test_what_people_read(files: Files) -> None:
@@ -107,18 +108,20 @@ def test_json_is_the_same_each_time(files: Files) -> None:
 def test_the_printed_lines_run(tmp_path: Path, authorities: tuple[Authority, ...]) -> None:
     """OpenSSL alone, offline, comes to the same result."""
     files = Files(tmp_path, AnchoredWorld.made(*authorities), *authorities)
-    out = tmp_path / "a folder"
+    out = tmp_path / "a folder, with a comma"
     result = files.verify("--extract-anchors", out)
     printed = lines_of(result)
     assert len(printed) == len(authorities)
     for line in printed:
-        ran = openssl(line)
+        ran = openssl(line, out)
         assert ran.returncode == 0, (line, ran.stderr)
         assert "Verification: OK" in ran.stdout
         assert "Warning" not in ran.stderr
-    # As printed without the folder, inside it.
-    for line in lines_of(files.verify()):
-        assert openssl(line, out).returncode == 0
+    assert lines_of(files.verify()) == printed
+    # The whole block, pasted as it is.
+    block = "\n".join(line.strip() for line in result.stdout.splitlines() if line.startswith("  "))
+    assert block.startswith("cd '")
+    assert openssl(block, tmp_path).stdout.count("Verification: OK") == len(printed)
 
 
 def test_the_printed_lines_fail_when_the_evidence_is_false(files: Files) -> None:
@@ -127,10 +130,10 @@ def test_the_printed_lines_fail_when_the_evidence_is_false(files: Files) -> None
     note = out / "checkpoint-4.note"
     whole = note.read_bytes()
     note.write_bytes(whole.replace(b"\n4\n", b"\n5\n"))
-    assert openssl(line).returncode != 0
+    assert openssl(line, out).returncode != 0
     note.write_bytes(whole)
     (out / "anchor-4-root.pem").write_bytes(to_pem((BETA.root.der,)))
-    assert openssl(line).returncode != 0
+    assert openssl(line, out).returncode != 0
 
 
 def test_a_response_without_its_certificate_is_extracted_with_it(tmp_path: Path) -> None:
@@ -140,8 +143,8 @@ def test_a_response_without_its_certificate_is_extracted_with_it(tmp_path: Path)
     trust = replace(ALPHA.trust, intermediates=(ALPHA.tsa.der, ALPHA.ca.der))
     verdict = world.verify(trust=replace(world.trust(), tsas=(trust,)))
     assert extract(verdict.anchoring, tmp_path) == 1
-    (line,) = openssl_lines(verdict.anchoring, tmp_path)
-    ran = openssl(line)
+    (line,) = openssl_lines(verdict.anchoring)
+    ran = openssl(line, tmp_path)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -151,10 +154,10 @@ def test_an_anchor_of_trust_that_is_no_root(tmp_path: Path) -> None:
     trust = replace(ALPHA.trust, roots=(ALPHA.ca.der,))
     verdict = world.verify(trust=replace(world.trust(), tsas=(trust,)))
     assert extract(verdict.anchoring, tmp_path) == 2
-    (line,) = openssl_lines(verdict.anchoring, tmp_path)
+    (line,) = openssl_lines(verdict.anchoring)
     assert line.endswith("-partial_chain")
     assert "-untrusted" not in line
-    ran = openssl(line)
+    ran = openssl(line, tmp_path)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -194,7 +197,7 @@ def test_only_what_was_verified_is_extracted(files: Files) -> None:
     assert files.verify("--extract-anchors", out).exit_code == 0
     assert {path.name for path in out.glob("*.tsr")} == {"anchor-2.tsr", "anchor-5.tsr"}
     assert extract(None, out) == 0
-    assert openssl_lines(None, out) == []
+    assert openssl_lines(None) == []
 
 
 def test_a_folder_that_cannot_be_written(files: Files) -> None:
@@ -216,7 +219,7 @@ def test_expired_and_not_renewed(files: Files) -> None:
     for at in ("2036-01-02T00:00:00Z", "2036-01-02T00:00:00.5+02:00"):
         result = files.verify(at=at)
         assert result.exit_code == 3
-        assert "expired, not renewed  timestamps" in result.stdout
+        assert "expired, not renewed timestamps" in result.stdout
         assert "result: valid, but a timestamp expired and was not renewed" in result.stdout
         assert "existed no later than" not in result.stdout
     assert len(lines_of(result)) == 2  # what it said then can still be checked
@@ -322,9 +325,3 @@ def test_inspect_shows_an_anchor_leaf(files: Files) -> None:
     value = json.loads(cli("inspect", leaf, "--json").stdout)
     assert (value["leaf"], value["tsa"], value["size"]) == ("anchor", "alpha", 1)
     assert value["evidence_hash"] is None
-
-
-def test_the_words_of_a_line_are_quoted(files: Files) -> None:
-    out = files.folder / "a b; echo"
-    (line, _) = lines_of(files.verify("--extract-anchors", out))
-    assert shlex.split(line)[4] == str(out / "anchor-4.tsr")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from receiptledger.cli.app import _code, app
 from receiptledger.cli.output import printable
+from receiptledger.core.bundle import MAX_BUNDLE_BYTES
 from receiptledger.core.encoding import base64url_encode, digest_text
 from receiptledger.core.verdict import LIMITS_OF_PROOF
 from receiptledger.core.verify import Trust
@@ -346,7 +347,7 @@ def test_verify_misused(evidence: Evidence) -> None:
     misused(cli("verify", path, *key, "--require", "magic"), "'magic'", "agent-key")
     misused(cli("verify", path, *key, "--trust", evidence.folder / "no"), "cannot read the trust")
     misused(cli("verify", path, *key, "--remembered", path), "is no checkpoint of a log you trust")
-    evidence.file("long", b"x" * 1_048_577)
+    evidence.file("long", b"x" * (MAX_BUNDLE_BYTES + 1))
     misused(cli("verify", evidence.folder / "long", *key), "too long for a bundle")
 
 

@@ -20,6 +20,8 @@ from receiptledger.core.note import NoteSigner
 from receiptledger.core.timestamp_types import TsaTrust
 from receiptledger.core.trust import Trust
 from receiptledger.trust import TrustError, format_trust, load_trust, parse_trust
+from tests.helpers import tsa_forge as forge
+from tests.helpers import tsa_pki as pki
 from tests.helpers.cases import named
 
 LOG = NoteSigner.from_seed("example.com/log", bytes(32)).verifier
@@ -239,6 +241,14 @@ def test_a_certificate_of_an_unknown_version_is_a_certificate_that_cannot_be_rea
     at = A.index(bytes.fromhex("a003020102"))
     with pytest.raises(ValueError, match="that cannot be read"):
         read_certificates(A[: at + 4] + b"\x07" + A[at + 5 :])
+
+
+def test_what_the_verifier_would_refuse_is_refused_when_it_is_given() -> None:
+    """Else every token would seem to be at fault."""
+    odd = pki.issue("odd", more=[forge.extension("2.5.29.14", forge.octets(b"once more"))])
+    with pytest.raises(ValueError, match="that cannot be read"):
+        read_certificates(odd.der)
+    assert read_certificates(pki.ROOT.der) == (pki.ROOT.der,)
 
 
 def test_a_whole_file(folder: Path) -> None:

@@ -8,11 +8,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from receiptledger.core.anchor_stamps import Outcome
+from receiptledger.core.anchor_bounds import not_after, not_before
+from receiptledger.core.anchor_stamps import Outcome, Stamp
 from receiptledger.core.anchors import judge_anchors
 from receiptledger.core.errors import Reason
 from receiptledger.core.instants import format_instant
+from receiptledger.core.timestamp import TsaTrust, verify_response
 from receiptledger.core.trust import Trust
 from receiptledger.core.verdict import Status
 from receiptledger.core.verify import verify_bundle
@@ -387,6 +391,55 @@ def test_equal_bounds_are_no_contradiction() -> None:
     world.seal()
     world.stamp(BEFORE - 3 * SECOND, ALPHA)
     assert timestamps(world.verify()).status is Status.FAIL
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> tuple[int, list[tuple[str, int, bool]]]:
+    """A quorum, and what (operator, seconds, honest) say of one moment; fewer liars than the quorum."""
+    operators = draw(st.integers(1, 5))
+    quorum = draw(st.integers(1, operators))
+    liars = draw(st.sets(st.integers(0, operators - 1), max_size=quorum - 1))
+    said = st.tuples(st.integers(0, operators - 1), st.integers(-1_000, 1_000))
+    stamps = [
+        (f"operator {who}", seconds if who in liars else abs(seconds), who not in liars)
+        for who, seconds in draw(st.lists(said, max_size=12))
+    ]
+    return quorum, stamps
+
+
+@given(claims())
+def test_fewer_liars_than_the_quorum_move_no_bound_past_the_truth(
+    case: tuple[int, list[tuple[str, int, bool]]],
+) -> None:
+    """Covering stamps of honest authorities are at or after the truth, preceding ones at or before."""
+    quorum, said = case
+    token = verify_response(*EXAMPLE, ALPHA.trust)
+
+    def stamps(sign: int) -> list[Stamp]:
+        return [
+            Stamp(
+                note=b"",
+                request=b"",
+                response=b"",
+                size=1,
+                index=1,
+                logged_as="x",
+                outcome=Outcome.HOLDS,
+                tsa=TsaTrust(f"name {at}", operator, ()),
+                timestamp=replace(token, gen_time=AFTER + sign * timedelta(seconds=seconds)),
+            )
+            for at, (operator, seconds, _) in enumerate(said)
+        ]
+
+    upper, lower = not_after(stamps(1), quorum), not_before(stamps(-1), quorum)
+    enough = len({operator for operator, _, _ in said}) >= quorum
+    assert (upper is not None) == (lower is not None) == enough
+    if upper is not None and lower is not None:
+        assert upper >= AFTER + SECOND
+        assert lower <= AFTER - SECOND
+
+
+EXAMPLE = (ALPHA.answer(b"x", AFTER)[1], b"x")
 
 
 # The receipt's own time

@@ -531,6 +531,7 @@ def test_stamps_left_out_only_widen_the_bounds() -> None:
         assert verdict.facts["not_before"] in (None, whole.facts["not_before"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evidence", [False, True], ids=["plain", "with evidence"])
 def test_no_changed_byte_of_the_anchors_changes_what_is_accepted(evidence: bool) -> None:
     world = AnchoredWorld.empty()

@@ -64,13 +64,9 @@ def cause_of(call: Any, *arguments: Any, **changes: Any) -> Cause:
 
 def test_a_manifest_names_every_blob() -> None:
     evidence = RevocationEvidence((b"a", b"b"), (b"c",))
-    digests = [hashlib.sha256(blob).hexdigest() for blob in (b"a", b"b", b"c")]
-    assert (
-        evidence.manifest()
-        == (
-            '{"crls":["sha256:%s","sha256:%s"],"kind":"revocation","ocsps":["sha256:%s"],"v":1}'
-            % tuple(digests)
-        ).encode()
+    a, b, c = (hashlib.sha256(blob).hexdigest() for blob in (b"a", b"b", b"c"))
+    assert evidence.manifest().decode() == (
+        f'{{"crls":["sha256:{a}","sha256:{b}"],"kind":"revocation","ocsps":["sha256:{c}"],"v":1}}'
     )
     assert NO_EVIDENCE.manifest() == b'{"crls":[],"kind":"revocation","ocsps":[],"v":1}'
 
@@ -403,7 +399,7 @@ OCSP_GOOD = {
     "extensions that are not critical": pki.ocsp(
         [pki.single(TSA, INTER, pki.GOOD, more=tlv(0xA1, seq(extension("1.2.3", octets(b"")))))],
         INTER,
-        more=seq(extension("1.3.6.1.5.5.7.48.1.2", octets(b"nonce"))),
+        more=extension("1.3.6.1.5.5.7.48.1.2", octets(b"nonce")),
     ),
     "by a delegate, by its name": delegated(RESPONDER),
     "by a delegate, by its key": delegated(RESPONDER, by_key=True),
@@ -447,7 +443,7 @@ OCSP_BAD = {
     "no DER": b"x",
     "a CRL": INTER_CRL,
     "more than 256 KiB": bytes(262_145),
-    "no answer": answer(pki.GOOD, status=3),
+    "no answer": answer(pki.GOOD, answered=3),
     "an answer of another type": answer(pki.GOOD, kind="1.2.3"),
     "successful without an answer": seq(integer(0, 0x0A)),
     "signature flipped": answer(pki.GOOD, flip=True),
@@ -459,9 +455,7 @@ OCSP_BAD = {
     "a reason that is none": with_status(
         tlv(0xA1, forge.general_time(NOW + DAY), tlv(0xA0, integer(4)))
     ),
-    "a critical extension": answer(
-        pki.GOOD, more=seq(extension("1.2.3", octets(b""), critical=True))
-    ),
+    "a critical extension": answer(pki.GOOD, more=extension("1.2.3", octets(b""), critical=True)),
     "a critical extension of the one": pki.ocsp(
         [
             pki.single(

@@ -94,7 +94,7 @@ def test_what_cannot_be_had_is_missing_and_tried_every_hour() -> None:
         tsa, other = FakeTsa("one", crls=False), FakeTsa("two")
         async with World(tsa, other) as world:
             await stamped(world)
-            await world.pass_time(DAY, every=600)
+            await world.pass_time(DAY + 3_600, every=600)
             tries = len(tsa.fetched)
             assert tries >= 1
             assert world.value("revocation_evidence_missing") == 1, "the other has its own"

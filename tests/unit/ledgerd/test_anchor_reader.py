@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledgerd import anchor_reader
-from ledgerd.anchor_reader import MAX_COVERING, MAX_PRECEDING, AnchorReader
+from ledgerd.anchor_choice import MAX_COVERING, MAX_PRECEDING
 from ledgerd.store.interface import StoreError
 from receiptledger.core.bundle_anchors import MAX_ANCHORED_CHECKPOINTS, MAX_EVIDENCE_PARTS
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.agents import Agent
-from tests.helpers.anchor_records import held, prove, shown, stamp
+from tests.helpers.anchor_records import held, prove, shown, stamp, tuned
 from tests.helpers.sync_ledger import SIGNER, SyncLedger
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def proven(
 ) -> tuple[AnchoredCheckpoint, ...]:
     """The anchors of a proof; every path of them verified."""
     reader = ledger.reader
-    reader.anchors._quorum = quorum
+    if quorum > 1:
+        tuned(ledger, quorum=quorum)
     bundle = reader.prove(A.chain, position, size=size)
     held(bundle.anchors, open_checkpoint(bundle.checkpoint, SIGNER.verifier))
     return bundle.anchors
@@ -54,6 +55,7 @@ def test_a_log_without_anchors_shows_none() -> None:
     grown(ledger, 0)
     assert proven(ledger, 0) == ()
     assert ledger.reader.anchors.page(0, 256) == ([], 0)
+    assert ledger.reader.anchors._choice.choose(0, ledger.reader.size) == []
 
 
 def test_nothing_is_looked_up_twice_where_there_are_no_anchors() -> None:
@@ -69,7 +71,7 @@ def test_nothing_is_looked_up_twice_where_there_are_no_anchors() -> None:
                 looks.append(name)
             return getattr(ledger.store, name)
 
-    ledger.reader.anchors._store = Spy()
+    tuned(ledger, store=Spy())
     for _ in range(5):
         assert proven(ledger, 0) == ()
     assert looks == ["anchors_by_leaf"]
@@ -90,7 +92,7 @@ def test_a_receipt_after_the_newest_anchor_costs_no_look_for_covering_ones() -> 
             looks.append(name)
             return getattr(ledger.store, name)
 
-    ledger.reader.anchors._store = Spy()
+    tuned(ledger, store=Spy())
     index = ledger.reader.leaf_index(A.chain, 1)
     assert index is not None
     assert index > 0
@@ -220,6 +222,22 @@ def test_the_same_question_has_the_same_bytes_for_ever() -> None:
         assert back == before[::-1]
 
 
+def test_receipts_between_the_same_anchors_share_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = SyncLedger()
+    for number in range(8):
+        grown(ledger, number)
+        if number % 4 == 3:
+            stamp(ledger)
+            sealed(ledger)
+    found = [proven(ledger, place) for place in range(8)]
+    assert all(one is found[0] for one in found[:4])
+    assert all(one is found[4] for one in found[4:])
+    assert found[0] != found[4]
+    monkeypatch.setattr(anchor_reader, "_KEPT", 1)
+    assert [proven(ledger, place) for place in range(8)] == found
+    assert len(ledger.reader.anchors._kept) == 1
+
+
 # Evidence
 
 
@@ -278,7 +296,7 @@ def test_evidence_of_more_parts_than_a_bundle_holds_is_left_out() -> None:
     assert len(view.evidence.crls) == MAX_EVIDENCE_PARTS + 1
 
 
-def test_many_checkpoints_stay_within_what_a_bundle_holds() -> None:
+def test_many_checkpoints_stay_within_what_a_bundle_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quorum no TSA reaches, each TSA on checkpoints of its own: the limits add up."""
     ledger = SyncLedger()
     for number in range(30):
@@ -288,6 +306,9 @@ def test_many_checkpoints_stay_within_what_a_bundle_holds() -> None:
     found = proven(ledger, 15, quorum=30)
     assert len(found) == MAX_COVERING + MAX_PRECEDING
     assert len(found) <= MAX_ANCHORED_CHECKPOINTS
+    monkeypatch.setattr(anchor_reader, "MAX_ANCHORED_CHECKPOINTS", MAX_COVERING + 1)
+    few = proven(ledger, 15, quorum=30)
+    assert few == found[MAX_PRECEDING - 1 :]  # what covers comes first, then the nearest before
 
 
 # What is damaged is said, never skipped.
@@ -318,7 +339,7 @@ def test_a_missing_part_is_an_error(part: str) -> None:
                     record.evidence = b"{}"
                 yield record
 
-    ledger.reader.anchors._store = Damaged()
+    tuned(ledger, store=Damaged())
     with pytest.raises(StoreError, match=r"missing|damaged"):
         ledger.reader.prove(A.chain, 0)
 
@@ -352,7 +373,7 @@ def test_an_anchor_stored_during_a_look_is_of_the_next_page() -> None:
         def next_anchor_number(self) -> int:
             return 1
 
-    ledger.reader.anchors._store = Racing()
+    tuned(ledger, store=Racing())
     found, count = ledger.reader.anchors.page(0, 256)
     assert ([one.number for one in found], count) == ([0], 1)
 
@@ -402,4 +423,3 @@ def test_nothing_is_shown_of_an_empty_log() -> None:
     view, size = ledger.reader.anchor(0)
     assert (view.record.size, view.consistency, size) == (0, (), 1)
     assert view.leaf is not None
-    assert isinstance(ledger.reader.anchors, AnchorReader)

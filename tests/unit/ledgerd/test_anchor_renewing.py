@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ledgerd import anchor_reader
-from ledgerd.anchor_reader import MAX_RENEWALS
+import pytest
+
+from ledgerd import anchor_choice
+from ledgerd.anchor_choice import MAX_RENEWALS
+from ledgerd.store.interface import StoreError
 from receiptledger.core.anchor_life import RENEW_MARGIN_US
 from receiptledger.core.checkpoint import open_checkpoint
 from tests.helpers.agents import Agent
-from tests.helpers.anchor_records import DAY, held, shown, stamp
+from tests.helpers.anchor_records import DAY, held, shown, stamp, tuned
 from tests.helpers.sync_ledger import SIGNER, SyncLedger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pytest
+    from ledgerd.store.interface import AnchorRecord
 
 A = Agent("agent-1", 1)
 MONTH = 30 * DAY
@@ -25,15 +28,17 @@ MARGIN = RENEW_MARGIN_US // MONTH  # months
 class Years:
     """A log that is stamped month by month, by TSAs whose certificates end when a test says."""
 
-    def __init__(self, *, quorum: int = 1) -> None:
+    def __init__(self) -> None:
         self.ledger = SyncLedger()
         self.ends: dict[bytes, int | None] = {}  # response -> end of its certificates
         self.asked: list[bytes] = []
-        anchors = self.ledger.reader.anchors
-        anchors._quorum = quorum
-        anchors._lifetime = self._lifetime
+        self.read()
         self.ledger.append(A.receipts(1))
         self.ledger.seal()
+
+    def read(self, quorum: int = 1, store: Any = None) -> None:
+        """Read anew, with nothing remembered."""
+        tuned(self.ledger, store=store, quorum=quorum, lifetime=self._lifetime)
 
     def _lifetime(self, response: bytes) -> int | None:
         self.asked.append(response)
@@ -50,9 +55,9 @@ class Years:
         return size
 
     def proven(self, quorum: int = 1) -> dict[int, list[str]]:
-        reader = self.ledger.reader
-        reader.anchors._quorum = quorum
-        bundle = reader.prove(A.chain, 0)
+        if quorum > 1:
+            self.read(quorum)
+        bundle = self.ledger.reader.prove(A.chain, 0)
         held(bundle.anchors, open_checkpoint(bundle.checkpoint, SIGNER.verifier))
         return shown(bundle.anchors)
 
@@ -131,15 +136,53 @@ def test_a_renewal_has_a_quorum_too() -> None:
     assert other < last - 1
 
 
-def test_ends_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ends_are_read_once() -> None:
     years = Years()
     years.months(range(0, 361, 5), last=120)
     years.proven()
     asked = len(years.asked)
     years.proven()
     assert len(years.asked) == asked
-    monkeypatch.setattr(anchor_reader, "_KEPT_LIVES", 1)
-    assert years.proven() == years.proven()
+
+
+def test_what_is_remembered_of_ends_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    years = Years()
+    years.months(range(0, 361, 5), last=120)
+    expected = years.proven()
+    monkeypatch.setattr(anchor_choice, "_KEPT_LIVES", 2)
+    years.read()
+    assert years.proven() == expected
+    assert len(years.ledger.reader.anchors._choice._lives) <= 2
+
+
+def test_a_token_that_is_not_logged_yet_renews_nothing() -> None:
+    years = Years()
+    first = years.month(0, a=120)
+    newest = years.month(119, a=240)
+    before = years.ledger.reader.size
+    stamp(years.ledger, "late", size=newest, at=119 * MONTH, response=b"late")
+    years.ledger.seal()
+    reader = years.ledger.reader
+    then = reader.prove(A.chain, 0, size=before)
+    assert shown(then.anchors) == {first: ["a"], newest: ["a"]}
+    assert years.proven() == {first: ["a"], newest: ["a", "late"]}
+
+
+def test_a_missing_record_is_an_error() -> None:
+    years = Years()
+    years.months([0, 50, 110, 119, 121, 200], last=120)
+    store = years.ledger.store
+
+    class Damaged:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        def anchor(self, number: int) -> AnchorRecord | None:
+            return None if number == 3 else store.anchor(number)
+
+    years.read(store=Damaged())
+    with pytest.raises(StoreError, match="anchor 3 is missing"):
+        years.proven()
 
 
 def test_renewals_are_of_the_asked_tree() -> None:

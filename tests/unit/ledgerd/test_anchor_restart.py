@@ -155,7 +155,7 @@ def test_a_token_that_was_stored_is_not_asked_for_again_after_a_kill() -> None:
             world.now += 600
             world.store.fail_at(2, "done")  # the token's commit
             await world.anchorer.step(world.now)
-            await world.until(lambda: world.store.crash().next_anchor_number() == 1)
+            await world.until(lambda: world.store.next_anchor_number() == 1)
             survivor = world.ledger.crash()
         async with World(FakeTsa("one"), ledger=survivor, now=world.now) as world:
             await world.pass_time(300)

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from ledgerd.config import ConfigError, Settings, load_settings
+from ledgerd.config import ConfigError, Settings, TsaSettings, load_settings
 from receiptledger.core.canonical import DEFAULT_LIMITS
 from receiptledger.core.encoding import base64url_encode
 from tests.helpers.cases import named
 
 KEY = base64url_encode(bytes(range(32)))
 AGENT_KEYS = [{"agent": "agent-1", "public_key": KEY}]
+
+TSA = {"name": "one", "url": "https://tsa.example/", "roots": ["root.pem"]}
 
 # For each setting: its default, two other good values as TOML would give them, and bad ones.
 SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
@@ -62,6 +64,29 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
     "max_chains_cached": (100_000, 1, 10**7, (0,)),
     "max_forks_per_chain": (16, 0, 1_024, (-1, 1_025)),
     "max_proof_cache_bytes": (67_108_864, 1_048_576, 2**31, (1_048_575,)),
+    "tsa": (
+        (),
+        [TSA],
+        [TSA, {**TSA, "name": "two", "strict_only": True}],
+        (
+            "one",
+            [{"name": "one"}],
+            [{**TSA, "roots": []}],
+            [{**TSA, "name": "One"}],
+            [{**TSA, "note": "x"}],
+            [TSA, TSA],
+        ),
+    ),
+    "anchor_interval_seconds": (600, 10, 3_600, (9, 86_401)),
+    "anchor_max_leaves": (10_000, 1, 10**6, (0,)),
+    "anchor_min_spacing_seconds": (20, 1, 3_600, (0, 3_601)),
+    "anchor_heartbeat_seconds": (86_400, 60, 30 * 86_400, (59, 30 * 86_400 + 1)),
+    "anchor_quorum": (1, 2, 16, (0, 17)),
+    "max_unanchored_seconds": (14_400, 601, 30 * 86_400, (59, 600, 30 * 86_400 + 1)),
+    "unanchored_policy": ("warn", "warn", "warn", ("refuse", "ignore", "")),
+    "evidence_delay_hours": (24, 0, 48, (-1, 49)),
+    "renew_before_days": (180, 2, 730, (0, 1, 731)),
+    "max_quarantined": (1_000, 0, 100_000, (-1, 100_001)),
     "verify_threads": (0, 1, 256, (-1, 257)),
     "verify_processes": (-1, 0, 256, (-2, 257)),
     "read_threads": (2, 1, 64, (0, 65)),
@@ -75,6 +100,9 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
 }
 
 
+TABLES = ("agent_keys", "tsa")
+
+
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.upper().startswith("LEDGERD_")]:
@@ -85,10 +113,10 @@ def toml(values: dict[str, Any]) -> str:
     """Simple values as TOML: JSON's spelling is one of TOML's."""
     lines = []
     for name, value in values.items():
-        if name == "agent_keys":
+        if name in TABLES:
             for item in value:
                 inner = "".join(f"{key} = {json.dumps(text)}\n" for key, text in item.items())
-                lines.append(f"\n[[agent_keys]]\n{inner}")
+                lines.append(f"\n[[{name}]]\n{inner}")
         else:
             lines.append(f"{name} = {json.dumps(value)}\n")
     return "".join(lines)
@@ -106,6 +134,8 @@ def as_set(name: str, value: Any) -> Any:
         return Path(value)
     if name == "agent_keys":
         return [(item["agent"], item["public_key"]) for item in value]
+    if name == "tsa":
+        return tuple(TsaSettings(**item) for item in value)
     return value
 
 
@@ -155,7 +185,7 @@ def test_bad_values_are_refused_by_name(
     for bad in SETTINGS[name][3]:
         file, flags = None, {}
         if source == "file":
-            if bad is None or (name == "agent_keys" and isinstance(bad, str)):
+            if bad is None or (name in TABLES and isinstance(bad, str)):
                 continue
             file = write(tmp_path, toml({name: bad}))
         elif source == "environment":
@@ -236,6 +266,14 @@ def test_what_kubernetes_sets_beside_a_service_named_ledgerd_is_not_for_us(
                 {"max_streams": 10, "max_watchers": 6, "max_calls": 16},
                 "max_calls must exceed",
             ),
+            "overdue before it is due": (
+                {"anchor_interval_seconds": 3_600, "max_unanchored_seconds": 3_600},
+                "max_unanchored_seconds must exceed anchor_interval_seconds",
+            ),
+            "renewed too late": (
+                {"renew_before_days": 1},
+                "renew_before_days must exceed anchor_heartbeat_seconds",
+            ),
         }
     ),
 )
@@ -245,6 +283,29 @@ def test_settings_that_do_not_fit_together(values: dict[str, Any], words: str) -
     last = list(values)[-1]
     good = values | {last: values[last] + 1}
     assert getattr(load_settings(None, good), last) == good[last]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    named(
+        {
+            "a quorum of more than there are": (
+                {"tsa": [TSA, {**TSA, "name": "two", "authority": "one"}], "anchor_quorum": 2},
+                "anchor_quorum is 2, but the ..tsa.. name 1 authorities",
+            ),
+            "two of one name": ({"tsa": [TSA, TSA]}, "two ..tsa.. have the same name"),
+            "refusing without a way out": (
+                {"unanchored_policy": "refuse"},
+                "unanchored_policy refuse needs a ..tsa..",
+            ),
+        }
+    ),
+)
+def test_timestamp_authorities_that_do_not_fit(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load_settings(None, values)
+    both = {"tsa": [TSA, {**TSA, "name": "two"}]}
+    assert load_settings(None, values | both).tsa[1].authority == "two"
 
 
 def test_no_receipt_is_taken_that_a_verifier_would_not_read() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import socket
 import stat
 import threading
@@ -21,6 +22,7 @@ from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from rfc3161_client import TimeStampResponse, decode_timestamp_response
 
+from ledgerd.devtsa.command import serve
 from ledgerd.devtsa.faults import Mode
 from ledgerd.devtsa.listener import MAX_CONNECTIONS
 from ledgerd.devtsa.pki import NOTICE, load_pki, new_key, write_private
@@ -473,3 +475,26 @@ def test_a_rotated_root_leads_nowhere(folder: Path) -> None:
 
 def test_what_it_says_of_itself_is_json(tsa: DevTsa) -> None:
     assert json.loads(json.dumps(tsa.settings)) == tsa.settings
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_command_serves_until_a_signal(folder: Path, as_json: bool) -> None:
+    """In this process, so that what was there before is there again."""
+    before = signal.getsignal(signal.SIGTERM)
+    said = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        signal.raise_signal(signal.SIGTERM)
+
+    serve(folder, say, name=None, key=None, port=0, mode="ok", as_json=as_json)
+    assert NOTICE in said[0]
+    assert "[[tsa]]" in (json.loads(said[0])["config"] if as_json else said[0])
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_command_that_cannot_start_takes_no_signals(folder: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(DevTsaError):
+        serve(folder, print, name="A", key=None, port=0, mode="ok", as_json=False)
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from ledgerd.writer import SealJob
-from receiptledger.core.errors import ServiceError
+from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.ingest_bench import UNAVAILABLE, Bench, batch, run, state, turns
 
 
@@ -70,6 +70,40 @@ def test_an_unknown_outcome_ends_the_stream_after_the_answers_before_it() -> Non
             await stream
         assert caught.value is UNAVAILABLE
         assert await bench.wait_answers(1) == [1]
+
+    run(work(), bench)
+
+
+def test_a_refusal_ends_the_stream_after_the_answers_before_it() -> None:
+    """While anchors are overdue no receipt is taken; what came before is answered, reads go on."""
+    bench = Bench(window=3)
+
+    async def work() -> None:
+        stream = bench.open()
+        bench.put(batch(1))
+        await bench.writer.wait(1)
+        bench.refused = ServiceError(Reason.UNANCHORED, "anchors are overdue")
+        bench.put(batch(2), batch(3))
+        await turns()
+        assert not stream.done(), "the first batch is not answered yet"
+        barrier = asyncio.ensure_future(bench.ingest.barrier())
+        await bench.writer.wait(2)
+        bench.writer.answer(1)
+        await barrier
+        bench.writer.answer(0)
+        with pytest.raises(ServiceError) as caught:
+            await stream
+        assert caught.value.reason is Reason.UNANCHORED
+        assert await bench.wait_answers(1) == [1]
+        assert len(bench.writer.jobs) == 2, "nothing refused reached the writer"
+        bench.refused = None
+        again = bench.open()
+        bench.put(batch(4))
+        await bench.writer.wait(3)
+        bench.writer.answer(2)
+        assert await bench.wait_answers(2) == [1, 4]
+        bench.ingest.draining.set()
+        assert await again is True
 
     run(work(), bench)
 

@@ -8,11 +8,13 @@ import grpc
 
 import receiptledger
 from ledgerd.admission import Answer
+from ledgerd.anchor_metrics import CERTIFICATE_ROLES, RESULTS, WARNINGS
 from ledgerd.metrics import PROOF_KINDS, RECEIPT_REASONS, Metrics
 from ledgerd.rpc.status import CODES
 from ledgerd.store.interface import StoreStats
 from ledgerd.store.memory import Fault
 from receiptledger.core.errors import Reason, ServiceError
+from receiptledger.core.timestamp_cause import Cause
 from receiptledger.v1 import ingest_pb2, proof_pb2
 from tests.helpers.agents import Agent, FarleyAgent, link
 from tests.helpers.sync_ledger import SyncLedger
@@ -37,6 +39,28 @@ NAMES = {
     "ledger_store_bytes": "gauge",
     "ledger_store_free_bytes": "gauge",
     "ledger_store_background_errors": "gauge",
+    "ledger_anchor_lag_seconds": "gauge",
+    "ledger_anchor_unanchored_leaves": "gauge",
+    "ledger_anchor_overdue": "gauge",
+    "ledger_anchor_interval_seconds": "gauge",
+    "ledger_anchor_max_unanchored_seconds": "gauge",
+    "ledger_anchor_quorum": "gauge",
+    "ledger_anchor_quorum_tokens": "gauge",
+    "ledger_anchor_last_success_age_seconds": "gauge",
+    "ledger_anchor_attempts": "counter",
+    "ledger_anchor_failures": "counter",
+    "ledger_anchor_request_seconds": "histogram",
+    "ledger_anchor_token_bytes": "histogram",
+    "ledger_anchor_clock_offset_seconds": "gauge",
+    "ledger_anchor_clock_suspect": "gauge",
+    "ledger_anchor_breaker_state": "gauge",
+    "ledger_anchor_tsa_cert_expiry_seconds": "gauge",
+    "ledger_anchor_tsa_cert_changes": "counter",
+    "ledger_anchor_renewal_due_seconds": "gauge",
+    "ledger_anchor_revocation_evidence_missing": "gauge",
+    "ledger_anchor_revocation_evidence_missing_seconds": "gauge",
+    "ledger_anchor_quarantined": "gauge",
+    "ledger_anchor_warnings": "counter",
     "grpc_server_started": "counter",
     "grpc_server_handled": "counter",
     "grpc_server_handling_seconds": "histogram",
@@ -71,6 +95,7 @@ def daemon_metrics() -> Metrics:
         [(service.full_name, method.name) for service in services for method in service.methods],
         [code.name for code in grpc.StatusCode],
     )
+    metrics.anchors.init(["one", "two"])
     return metrics
 
 
@@ -109,6 +134,37 @@ def test_every_series_is_there_before_anything_happened() -> None:
         "ledger_store_bytes",
         "ledger_store_free_bytes",
         "ledger_store_background_errors",
+        "ledger_anchor_renewal_due_seconds",  # +Inf: without a token there is nothing to renew
+        *(f'ledger_anchor_last_success_age_seconds{{tsa="{tsa}"}}' for tsa in ("one", "two")),
+        *(
+            f'ledger_anchor_tsa_cert_expiry_seconds{{role="{role}",tsa="{tsa}"}}'
+            for tsa in ("one", "two")
+            for role in CERTIFICATE_ROLES
+        ),
+    }
+
+
+def test_every_series_of_a_tsa_is_there_before_it_was_asked() -> None:
+    found = page(daemon_metrics())
+    for tsa in ("one", "two"):
+        for result in RESULTS:
+            assert found[f'ledger_anchor_attempts_total{{result="{result}",tsa="{tsa}"}}'] == 0
+        for cause in Cause:
+            assert found[f'ledger_anchor_failures_total{{cause="{cause}",tsa="{tsa}"}}'] == 0
+        for name in ("clock_offset_seconds", "breaker_state", "request_seconds_count"):
+            assert found[f'ledger_anchor_{name}{{tsa="{tsa}"}}'] == 0
+    for kind in WARNINGS:
+        assert found[f'ledger_anchor_warnings_total{{kind="{kind}"}}'] == 0
+
+
+def test_oddities_of_tokens_are_counted_by_kinds_that_are_known() -> None:
+    metrics = daemon_metrics()
+    before = page(metrics)
+    metrics.anchors.warned(["ess_v1", "no_accuracy", "something new"])
+    assert changed(before, page(metrics)) == {
+        'ledger_anchor_warnings_total{kind="ess_v1"}': 1,
+        'ledger_anchor_warnings_total{kind="no_accuracy"}': 1,
+        'ledger_anchor_warnings_total{kind="other"}': 1,
     }
 
 
@@ -122,6 +178,7 @@ def test_every_reason_a_receipt_can_be_refused_for_is_a_series() -> None:
         Reason.BAD_BUNDLE,
         Reason.WRONG_LOG,
         Reason.INCONSISTENT,
+        Reason.BAD_TIMESTAMP,
     }
     assert set(RECEIPT_REASONS) | set(CODES) | evidence == set(Reason)
     assert set(RECEIPT_REASONS) & set(CODES) == {Reason.INVALID_ARGUMENT}
@@ -131,6 +188,7 @@ def test_every_reason_a_receipt_can_be_refused_for_is_a_series() -> None:
 def test_no_label_is_open() -> None:
     labels = set(re.findall(r'(\w+)="', daemon_metrics().expose(lambda: STATS).decode()))
     ours = {"result", "reason", "kind", "grpc_service", "grpc_method", "grpc_code", "le", "version"}
+    ours |= {"tsa", "cause", "role"}
     platform = {"generation", "implementation", "major", "minor", "patchlevel"}
     assert labels == ours | platform
 

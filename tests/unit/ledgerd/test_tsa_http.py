@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import email.utils
+import gc
 import gzip
 import socket
 import time
 import tracemalloc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,11 +29,12 @@ from tests.helpers.tsa_kit import request, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
 
 QUERY, _ = request()
 SHORT = 0.5  # seconds: for faults that last longer
 MIB = 1024 * 1024
+FILES = Path("/dev/fd")
 NOW = 1_800_000_000.0
 
 
@@ -435,3 +439,36 @@ def test_urls_that_are_not_followed(url: str) -> None:
     with pytest.raises(TsaError) as caught:
         asyncio.run(run())
     assert caught.value.cause is Cause.TRANSPORT
+
+
+def open_files() -> int:
+    return len(list(FILES.iterdir()))
+
+
+def test_many_rounds_with_a_misbehaving_tsa_leave_nothing_behind(tsa: DevTsa) -> None:
+    """Neither open files nor memory: one session, every quick fault again and again."""
+    modes = [mode for mode in Mode if mode not in SLOW and mode is not Mode.OK]
+
+    async def run() -> tuple[int, int]:
+        async with TsaHttp(settings_of(tsa)) as http:
+
+            async def rounds(count: int) -> tuple[int, int]:
+                for _ in range(count):
+                    for mode in modes:
+                        tsa.mode = mode
+                        with contextlib.suppress(TsaError):
+                            await http.post(QUERY, deadline_seconds=PATIENCE)
+                gc.collect()
+                return open_files(), tracemalloc.get_traced_memory()[0]
+
+            files, memory = await rounds(2)
+            files_after, memory_after = await rounds(8)
+            return files_after - files, memory_after - memory
+
+    tracemalloc.start()
+    try:
+        files, memory = asyncio.run(run())
+    finally:
+        tracemalloc.stop()
+    assert files < 8, "the server's side of the last requests may still be open"
+    assert memory < MIB / 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from cryptography import x509
@@ -18,7 +18,7 @@ from ledgerd.tsa.errors import TsaError
 from ledgerd.tsa.http import TsaHttp
 from ledgerd.tsa.revocation import EvidenceFetch, fetch_evidence
 from receiptledger.core.revocation import RevocationEvidence, covers
-from receiptledger.core.timestamp_cause import Cause
+from receiptledger.core.timestamp_cause import Cause, TimestampError
 from tests.helpers.polling import PATIENCE
 from tests.helpers.tsa_kit import settings_of
 
@@ -139,6 +139,18 @@ def test_a_revocation_is_evidence_too(tmp_path: Path) -> None:
         found = fetched(tsa, path_of(tsa), gen_time)
         assert covers(path_of(tsa), found, gen_time)
         assert len(found.crls) == 2
+
+
+def test_a_path_that_the_verifier_cannot_read(tsa: DevTsa, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stricter than the library that finds the sources."""
+
+    def unreadable(*_: object) -> NoReturn:
+        raise TimestampError(Cause.CERTIFICATE, "odd")
+
+    monkeypatch.setattr("ledgerd.tsa.revocation.covers", unreadable)
+    error = refusal(Web(**{"ca.crl": tsa.crl("ca")}), path_of(tsa))
+    assert error.cause is Cause.EVIDENCE
+    assert "odd" in error.detail
 
 
 # With a web of our own.
@@ -270,3 +282,13 @@ def test_responders_alone() -> None:
 def test_names_are_quoted_in_what_is_said() -> None:
     error = refusal(Web(), (certificate(points(uri("http://h/a"))), certificate()))
     assert "\n" not in error.detail
+
+
+def test_a_certificate_that_does_not_hold() -> None:
+    """Signed by nobody, or with extensions that cannot be read: never more than a typed error."""
+    good = certificate(points(uri("http://h/a")))
+    at = good.index(bytes.fromhex("0603551d1f"))
+    for offset in range(at + 5, at + 30):
+        damaged = bytearray(good)
+        damaged[offset] ^= 0x1F
+        assert refusal(Web(a=b"x"), (bytes(damaged), certificate()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -195,3 +196,15 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
 def test_a_root_that_is_no_authority(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"TSA.* is not a CA certificate"):
         read_authorities([folder / "root.pem", folder / "tsa.pem"])
+
+
+def test_an_extension_that_is_damaged_makes_no_authority(tmp_path: Path, folder: Path) -> None:
+    """Basic constraints that say neither yes nor no."""
+    der = bytearray(read_certificates(folder / "root.pem")[0])
+    at = der.index(bytes.fromhex("0603551d13"))
+    content = der.index(b"\x30\x06\x01\x01\xff\x02\x01\x01", at)
+    der[content + 2] = 0x04
+    path = tmp_path / "odd.pem"
+    path.write_text(ssl.DER_cert_to_PEM_cert(bytes(der)))
+    with pytest.raises(ValueError, match="is not a CA certificate"):
+        read_authorities([path])
