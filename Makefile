@@ -50,7 +50,7 @@ proto-check: venv ## fail when the committed stubs are stale
 bench: venv ## figures of this machine, as ratios in one run
 	@$(BIN)/python -m tests.bench
 
-interop: venv ## foreign eyes: Go (x/mod sumdb, tessera client) and Python peers read a running daemon
+interop: venv ## foreign eyes: Go (x/mod sumdb, tessera, sigstore timestamp-authority) and Python peers
 	@$(BIN)/python tests/interop/run.py
 
 alerts: venv ## promtool checks of deploy/alerts

@@ -21,9 +21,10 @@ from ledgerd.store.rocks import RocksStore
 from receiptledger.v1 import anchor_pb2, anchor_pb2_grpc, ingest_pb2, ingest_pb2_grpc
 from tests.helpers.agents import Agent
 from tests.helpers.daemons import log_key, open_daemon, settings_for
+from tests.helpers.polling import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from ledgerd.daemon import Daemon
@@ -73,6 +74,10 @@ async def readyz(daemon: Daemon) -> tuple[int, dict[str, Any]]:
     return await asyncio.to_thread(ask)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    await asyncio.to_thread(wait_for, condition, "what the test waits for")
+
+
 def value(daemon: Daemon, name: str, **labels: str) -> float:
     found = daemon.metrics.value(f"ledger_anchor_{name}", labels)
     assert found is not None, name
@@ -92,6 +97,9 @@ def test_two_authorities_stamp_and_evidence_follows(tmp_path: Path) -> None:
             assert after["anchors_overdue"] is False
             assert value(daemon, "quorum_tokens") == 2
             assert daemon._anchorer is not None
+            # Lists are dated in whole seconds, tokens more finely: the next second has a newer list.
+            stamped = max(r.gen_time for r in daemon._store.anchors()) / 1e6
+            await until(lambda: time.time() >= int(stamped) + 1)
             later = time.time() + 25 * 3_600
             assert await daemon._anchorer.step_evidence(later) == 2
             assert value(daemon, "revocation_evidence_missing") == 0
@@ -131,8 +139,8 @@ def test_each_way_to_fail_has_its_cause_and_hurts_nobody_else(tmp_path: Path) ->
 
     async def scenario(tsas: dict[str, DevTsa]) -> None:
         settings = configured(*tsas.values(), timeout_seconds=2)
-        tsas["moved"].rotate_root()
         async with open_daemon(tmp_path, tsa=settings) as daemon:
+            tsas["moved"].rotate_root()
             await append(daemon, *RAWS[:2])
             causes = await anchor_now(daemon)
             assert causes == {f"tsa-{mode}": cause for mode, cause in modes.items()}
@@ -156,14 +164,13 @@ def test_a_tsa_that_hangs_delays_no_ack_and_no_other_tsa(tmp_path: Path) -> None
         changes = {"anchor_max_leaves": 1, "anchor_min_spacing_seconds": 1}
         async with open_daemon(tmp_path, tsa=settings, **changes) as daemon:
             await append(daemon, RAWS[0])
-            while not hung.seen or not list(daemon._store.anchors()):
-                await asyncio.sleep(0.01)
+            anchors = daemon._store.anchors
+            await until(lambda: bool(hung.seen) and bool(list(anchors())))
             started = time.monotonic()
             for raw in RAWS[1:5]:
                 await append(daemon, raw)
             assert time.monotonic() - started < 5, "four sealed acks, while a request hangs"
-            while len(list(daemon._store.anchors())) < 2:
-                await asyncio.sleep(0.01)
+            await until(lambda: len(list(anchors())) == 2)
             assert {r.tsa for r in daemon._store.anchors()} == {"good"}
             assert len(hung.seen) == 1
             assert [intent.tsa for intent in daemon._store.intents()] == ["hung"]
@@ -181,6 +188,7 @@ def test_appends_are_refused_while_overdue_and_everything_else_goes_on(tmp_path:
             tmp_path, tsa=settings, unanchored_policy="refuse", **changes
         ) as daemon:
             await append(daemon, *RAWS[:2])
+            assert (await readyz(daemon))[0] == 200
             tsa.mode = "503"
             clock = daemon._clock
             daemon._clock = lambda: clock() + 100  # what the ticker and the pages go by

@@ -15,12 +15,12 @@ from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.errors import EvidenceError, Reason, ServiceError
 from receiptledger.core.note import NoteSigner
 from receiptledger.core.verdict import ExitCode
-from receiptledger.v1 import anchor_pb2
+from receiptledger.v1 import anchor_pb2, proof_pb2
 from receiptledger.wire import CallError
 from tests.helpers.authority import Authority
 from tests.helpers.daemons import log_key, open_daemon
-from tests.helpers.fake_proofs import FakeAnchors, serving
-from tests.helpers.ledger_kit import make_receipts
+from tests.helpers.fake_proofs import FakeAnchors, FakeProofs, serving
+from tests.helpers.ledger_kit import MiniLedger, make_receipts
 from tests.helpers.peer import open_peer, run
 from tests.helpers.stamped_daemon import NEVER, Stamper, stamped_folder
 
@@ -71,6 +71,42 @@ def test_authorities_nobody_knows_are_no_reason_to_refuse_a_proof(tmp_path: Path
                     assert len(bundle.anchors) == 2
                     verdict = auditor.verify(bundle, require=frozenset({"anchor"}))
                     assert verdict.exit_code is ExitCode.BELOW_POLICY
+
+    run(work())
+
+
+LEAF = proof_pb2.LogLeaf(leaf=b"{}", index=1, proof=[bytes(32)])
+BROKEN = {
+    "a stamp without a leaf": (proof_pb2.AnchorStamp(response=b"x"), "has no leaf"),
+    "evidence without a leaf": (
+        proof_pb2.AnchorStamp(leaf=LEAF, evidence=proof_pb2.AnchorEvidence()),
+        "has no leaf",
+    ),
+    "a stamp that is none": (
+        proof_pb2.AnchorStamp(request=b"x", response=b"x", leaf=LEAF),
+        "fails its check of timestamps",
+    ),
+    "a stamp of nothing": (proof_pb2.AnchorStamp(leaf=LEAF), "1..4096 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_proof_with_broken_anchors_is_refused(name: str) -> None:
+    async def work() -> None:
+        ledger = MiniLedger()
+        ledger.append(RAWS)
+        ledger.seal()
+        proofs, (broken, words) = FakeProofs(ledger), BROKEN[name]
+
+        def spoil(response: proof_pb2.GetProofResponse) -> None:
+            response.anchors.add(note=response.checkpoint, stamps=[broken])
+
+        async with serving(proofs) as address, AsyncAuditor(address, ledger.vkey) as auditor:
+            await auditor.prove(receipt_hash=sha256(RAWS[1]).digest())
+            proofs.spoil = spoil
+            with pytest.raises(EvidenceError) as caught:
+                await auditor.prove(receipt_hash=sha256(RAWS[1]).digest())
+            assert words in str(caught.value)
 
     run(work())
 

@@ -234,6 +234,7 @@ def test_receipts_between_the_same_anchors_share_an_answer(monkeypatch: pytest.M
     assert all(one is found[4] for one in found[4:])
     assert found[0] != found[4]
     monkeypatch.setattr(anchor_reader, "_KEPT", 1)
+    tuned(ledger)
     assert [proven(ledger, place) for place in range(8)] == found
     assert len(ledger.reader.anchors._kept) == 1
 
