@@ -13,7 +13,6 @@ from ledgerd.devtsa.server import DevTsa
 from ledgerd.store.fsck import GuardState, check
 from ledgerd.store.rocks import RocksStore
 from receiptledger.client import submit_receipts
-from receiptledger.core.note import VerifierKey
 from receiptledger.core.timestamp_request import parse_request
 from receiptledger.wire import Ack
 from tests.helpers.agents import Agent
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ledgerd.store.interface import AnchorIntent, AnchorRecord
+    from receiptledger.core.note import VerifierKey
 
 pytestmark = [pytest.mark.timeout(180)]
 

@@ -88,6 +88,7 @@ class FakeTsa:
     mode: str = "ok"
     clock: float = 0.0
     skew: float = 30.0
+    strict_only: bool = False
     seen: list[TimestampRequest] = field(default_factory=list)
     closed: bool = False
     crls: bool = True  # whether its lists can be had
@@ -111,6 +112,7 @@ class FakeTsa:
             url="http://127.0.0.1:1/",
             roots=("unused.pem",),
             max_clock_skew_seconds=self.skew,
+            strict_only=self.strict_only,
         )
 
     @property

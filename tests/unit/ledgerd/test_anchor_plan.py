@@ -199,6 +199,14 @@ def test_growth_knows_when_a_leaf_came() -> None:
     assert growth.since(5) is None
 
 
+def test_growth_thins_its_older_half_and_keeps_the_newer_one_exact() -> None:
+    growth = Growth(limit=8)
+    for size in range(1, 10):
+        growth.see(size, float(size))
+    assert len(growth) == 7
+    assert [growth.since(size - 1) for size in range(1, 10)] == [1, 1, 3, 3, 5, 6, 7, 8, 9]
+
+
 def test_growth_of_an_empty_log_is_none() -> None:
     growth = grown((0, 1.0))
     growth.forget(0)

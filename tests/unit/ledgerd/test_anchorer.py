@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ledgerd.anchor_journal import Journal
 from ledgerd.store.memory import Fault
+from ledgerd.tsa import second_opinion
+from ledgerd.tsa.errors import TsaError
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.leaf import AnchorLeaf, parse_leaf
 from receiptledger.core.timestamp import verify_response
@@ -16,6 +19,8 @@ from tests.helpers.anchor_world import START, FakeTsa, World, signer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+    from ledgerd.writer import CommitJob
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -320,6 +325,25 @@ def test_a_tsa_that_hangs_holds_up_nobody() -> None:
     run(scenario())
 
 
+def test_both_verifiers_must_accept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of them refuses is evidence; a TSA that only the strict one can read is configured so."""
+
+    def refuse(*_: object) -> None:
+        raise TsaError(Cause.SECOND_OPINION, "it does not hold")
+
+    monkeypatch.setattr(second_opinion, "check", refuse)
+
+    async def scenario() -> None:
+        async with World(FakeTsa("one"), FakeTsa("two", strict_only=True)) as world:
+            world.grow()
+            await world.pass_time(610)
+            assert [r.tsa for r in world.records()] == ["two"]
+            assert [item.cause for item in world.quarantined()] == ["second_opinion"]
+            assert world.value("attempts_total", tsa="one", result="security") == 1
+
+    run(scenario())
+
+
 def test_a_bug_in_us_is_survived_and_counted() -> None:
     async def scenario() -> None:
         async with World(FakeTsa("one", mode="bug"), FakeTsa("two")) as world:
@@ -456,6 +480,39 @@ def test_a_caller_that_goes_away_leaves_the_requests_alone() -> None:
 
 
 # When the store is not well.
+
+
+def test_a_commit_whose_caller_is_gone_ends_quietly() -> None:
+    async def scenario() -> None:
+        async with World(FakeTsa("one")) as world:
+            jobs: list[CommitJob] = []
+            journal = Journal(
+                world.store, jobs.append, world._pool, wall=world.wall, max_quarantined=1
+            )
+            waiting = asyncio.create_task(journal.intend("one", 1, 1))
+            await world.until(lambda: bool(jobs))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            jobs[0].done(None)
+            jobs[0].done(ServiceError(Reason.UNAVAILABLE, "too late to matter"))
+
+    run(scenario())
+
+
+def test_a_store_that_fails_for_long_does_not_lose_the_token() -> None:
+    async def scenario() -> None:
+        async with World(FakeTsa("one")) as world:
+            world.grow()
+            world.now += 600
+            for commit in range(2, 9):  # the token's, then the barriers
+                world.store.fail_at(commit, Fault.LOST)
+            await world.step()
+            assert len(world.records()) == 1
+            assert len(world.tsas["one"].seen) == 1
+            world.ledger.audit()
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.DONE])
