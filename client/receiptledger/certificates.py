@@ -6,13 +6,10 @@ Files hold PEM, one block or several, or one certificate or list in DER.
 from __future__ import annotations
 
 import re
+import ssl
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from receiptledger.core.timestamp_cause import TimestampError
-from receiptledger.core.tsa_certificate import load_certificate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,9 +57,7 @@ def read_crls(data: bytes) -> tuple[bytes, ...]:
 
 def to_pem(certificates: tuple[bytes, ...]) -> bytes:
     """PEM blocks of DER certificates, each behind the other."""
-    return b"".join(
-        x509.load_der_x509_certificate(one).public_bytes(Encoding.PEM) for one in certificates
-    )
+    return "".join(ssl.DER_cert_to_PEM_cert(one) for one in certificates).encode("ascii")
 
 
 def _parts(data: bytes, label: bytes, kind: str) -> tuple[bytes, ...]:
@@ -78,19 +73,19 @@ def _parts(data: bytes, label: bytes, kind: str) -> tuple[bytes, ...]:
 
 
 def _der(data: bytes, kind: str, *, pem: bool) -> bytes:
+    # Here, not above: agents' commands load this module, and X.509 costs a tenth of their start.
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from receiptledger.core.tsa_certificate import load_certificate
+
     try:
         if kind == "certificate":
             load = x509.load_pem_x509_certificate if pem else x509.load_der_x509_certificate
             der = load(data).public_bytes(Encoding.DER)
-            load_certificate(
-                der
-            )  # the verifier reads more strictly: say so here, not at each token
+            load_certificate(der)  # the verifier reads more strictly: say so here
             return der
         load_crl = x509.load_pem_x509_crl if pem else x509.load_der_x509_crl
         return load_crl(data).public_bytes(Encoding.DER)
-    except (
-        ValueError,
-        x509.InvalidVersion,
-        TimestampError,
-    ) as error:  # the second is no ValueError
+    except (ValueError, x509.InvalidVersion, TimestampError) as error:  # three families
         raise ValueError(f"a {kind} that cannot be read: {error}") from None

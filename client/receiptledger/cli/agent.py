@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from receiptledger.core.chain import Head
     from receiptledger.submit import SubmitResult
 
-__all__ = ["head", "keygen", "record", "submit"]
+__all__ = ["AGENT_COMMANDS", "head", "keygen", "record", "submit"]
 
 SUBMIT_PATIENCE_S = 10.0
 
@@ -281,3 +281,6 @@ def _progress() -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
         yield lambda: progress.advance(task)
+
+
+AGENT_COMMANDS = (keygen, record, submit, head)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-
 from receiptledger.certificates import to_pem
 from receiptledger.cli.output import CliError
 from receiptledger.core.anchor_stamps import Outcome
+from receiptledger.core.tsa_certificate import load_certificate
 from receiptledger.remembered import replace_file
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def _line(stamp: Stamp, timestamp: Timestamp) -> str:
         words += ["-untrusted", f"{name}-chain.pem"]
     # The chain is judged when the token was made: without this, OpenSSL judges it today.
     words += ["-attime", str(int(timestamp.gen_time.timestamp()))]
-    root = x509.load_der_x509_certificate(timestamp.path[-1])
+    root = load_certificate(timestamp.path[-1])
     if root.issuer != root.subject:  # an anchor that is no root: OpenSSL has to be told
         words.append("-partial_chain")
     return " ".join(words)

@@ -13,7 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from receiptledger.cli.app import _code, app
+from receiptledger.cli.app import app
+from receiptledger.cli.frame import _code
 from receiptledger.cli.output import printable
 from receiptledger.core.bundle import MAX_BUNDLE_BYTES
 from receiptledger.core.encoding import base64url_encode, digest_text

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from typer.testing import CliRunner
 
 from ledgerd import cli, commands, daemon
@@ -22,6 +24,7 @@ from ledgerd.signer import load_log_key
 from receiptledger import __version__
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.note import VerifierKey
+from tests.helpers.anchor_world import signer
 from tests.helpers.daemons import settings_for
 
 if TYPE_CHECKING:
@@ -128,6 +131,20 @@ def test_check_config_shows_every_setting_and_what_differs() -> None:
         assert f"      {field.description}" in lines
     assert "* read_threads = 5" in lines
     assert "The configuration is good" in lines[-1]
+
+
+def test_check_config_reads_the_files_of_timestamp_authorities(tmp_path: Path) -> None:
+    file = tmp_path / "ledgerd.toml"
+    missing = tmp_path / "root.pem"
+    file.write_text(f'[[tsa]]\nname = "one"\nurl = "https://tsa.example/"\nroots = ["{missing}"]\n')
+    result = call("check-config", "--config", str(file))
+    assert result.exit_code == 2
+    assert f"ledgerd: [[tsa]] one: cannot read {missing}" in result.stderr
+    root = x509.load_der_x509_certificate(signer("one").root.der)
+    missing.write_bytes(root.public_bytes(Encoding.PEM))
+    result = call("check-config", "--config", str(file))
+    assert result.exit_code == 0, result.stderr
+    assert '* tsa = [{"name": "one"' in result.stdout
 
 
 def test_check_config_as_json() -> None:
