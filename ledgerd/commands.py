@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ledgerd.anchor_setup import AnchorSetupError, read_trusts
+from ledgerd.anchoring.setup import AnchorSetupError, read_trusts
 from ledgerd.config import ConfigError, Settings, load_settings
 from ledgerd.daemon import StartError, run
 from ledgerd.devtsa.command import serve as serve_dev_tsa

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ledgerd.admission import Admission
-from ledgerd.anchor_setup import AnchorSetupError, build_anchorer, steady_clock
+from ledgerd.anchoring.setup import AnchorSetupError, build_anchorer, steady_clock
 from ledgerd.board import Board
 from ledgerd.guard import FileGuard, GuardError
 from ledgerd.ingest import Ingest
@@ -44,7 +44,7 @@ from receiptledger.core.profile import Profiles
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ledgerd.anchorer import Anchorer
+    from ledgerd.anchoring.anchorer import Anchorer
     from ledgerd.config import Settings
     from ledgerd.store.interface import LogState
     from receiptledger.core.note import NoteSigner

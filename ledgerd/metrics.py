@@ -22,7 +22,7 @@ from prometheus_client import (
 )
 
 import receiptledger
-from ledgerd.anchor_metrics import AnchorMetrics
+from ledgerd.anchoring.metrics import AnchorMetrics
 from receiptledger.core.errors import Reason
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import structlog
 
-from ledgerd.anchor_reader import AnchorReader
+from ledgerd.anchoring.reader import AnchorReader
 from ledgerd.store.interface import StoreError
 from ledgerd.subtree_cache import SubtreeCache
 from receiptledger.core.bundle import Bundle, Consistency, LeafProof, Member
@@ -22,7 +22,7 @@ from receiptledger.core.tile import TILE_WIDTH, TileId, encode_entries, tile_wid
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ledgerd.anchor_reader import AnchorView
+    from ledgerd.anchoring.reader import AnchorView
     from ledgerd.store.interface import AnchorRecord, Entry, KeyRecord, LogState, Segment, Stored
     from receiptledger.core.chain import Head
     from receiptledger.core.merkle import Node

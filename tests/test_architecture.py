@@ -120,6 +120,7 @@ def test_protobuf_is_at_the_edges() -> None:
     assert users <= allowed, users - allowed
 
 
+PACKAGES = {"ledgerd", "ledgerd.anchoring", "ledgerd.store", "ledgerd.tsa"}
 LAYERS = {
     # module prefix -> prefixes of ledgerd it may import
     "ledgerd.store": {"ledgerd.store"},
@@ -132,58 +133,24 @@ LAYERS = {
     "ledgerd.board": {"ledgerd.store.interface"},
     "ledgerd.sequencer": {"ledgerd.guard", "ledgerd.seal", "ledgerd.store.interface"},
     "ledgerd.reader": {
-        "ledgerd.anchor_reader",
+        "ledgerd.anchoring.reader",
         "ledgerd.store.interface",
         "ledgerd.subtree_cache",
     },
     "ledgerd.subtree_cache": set(),
     "ledgerd.tsa": {"ledgerd.tsa"},
     "ledgerd.devtsa": {"ledgerd.devtsa"},
-    "ledgerd.anchor_plan": {"ledgerd.anchor_breaker"},
-    "ledgerd.anchor_breaker": set(),
-    "ledgerd.anchor_choice": {"ledgerd.store.interface"},
-    "ledgerd.anchor_reader": {"ledgerd.anchor_choice", "ledgerd.store.interface"},
-    "ledgerd.anchor_metrics": {"ledgerd.anchor_breaker"},
-    "ledgerd.anchor_stamp": {"ledgerd.tsa"},
-    "ledgerd.anchor_state": {
-        "ledgerd.anchor_plan",
-        "ledgerd.anchor_stamp",
-        "ledgerd.store.interface",
-    },
-    "ledgerd.anchor_standing": {
-        "ledgerd.anchor_metrics",
-        "ledgerd.anchor_plan",
-        "ledgerd.anchor_state",
-    },
-    "ledgerd.anchor_journal": {"ledgerd.anchor_stamp", "ledgerd.store.interface", "ledgerd.writer"},
-    "ledgerd.anchor_outcome": {
-        "ledgerd.anchor_breaker",
-        "ledgerd.anchor_journal",
-        "ledgerd.anchor_metrics",
-        "ledgerd.anchor_plan",
-        "ledgerd.anchor_stamp",
-        "ledgerd.anchor_state",
-        "ledgerd.store.interface",
-    },
-    "ledgerd.anchor_evidence": {
-        "ledgerd.anchor_journal",
-        "ledgerd.anchor_metrics",
-        "ledgerd.anchor_stamp",
-        "ledgerd.anchor_state",
+    "ledgerd.anchoring": {
+        "ledgerd.anchoring",
+        "ledgerd.config",
         "ledgerd.store.interface",
         "ledgerd.tsa",
+        "ledgerd.writer",
     },
-    "ledgerd.anchorer": {
-        "ledgerd.anchor_evidence",
-        "ledgerd.anchor_journal",
-        "ledgerd.anchor_metrics",
-        "ledgerd.anchor_outcome",
-        "ledgerd.anchor_plan",
-        "ledgerd.anchor_stamp",
-        "ledgerd.anchor_standing",
-        "ledgerd.anchor_state",
-        "ledgerd.store.interface",
-    },
+    "ledgerd.anchoring.breaker": {"ledgerd.anchoring"},
+    "ledgerd.anchoring.plan": {"ledgerd.anchoring.breaker"},
+    "ledgerd.anchoring.choice": {"ledgerd.store.interface"},
+    "ledgerd.anchoring.reader": {"ledgerd.anchoring.choice", "ledgerd.store.interface"},
 }
 
 
@@ -194,7 +161,7 @@ def test_inner_parts_know_only_what_is_below(prefix: str) -> None:
         if name != prefix and not name.startswith(prefix + "."):
             continue
         for used in imports(path):
-            if top(used) == "ledgerd" and used not in ("ledgerd", "ledgerd.store"):
+            if top(used) == "ledgerd" and used not in PACKAGES:
                 assert any(used == ok or used.startswith(ok + ".") for ok in LAYERS[prefix]), (
                     f"{name} imports {used}"
                 )

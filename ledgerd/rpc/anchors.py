@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Protocol
 
-from ledgerd.anchor_reader import MAX_PAGE
+from ledgerd.anchoring.reader import MAX_PAGE
 from ledgerd.rpc.convert import leaf_out
 from ledgerd.rpc.reads import Reads, aborting
 from receiptledger.core.errors import Reason, ServiceError
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import grpc
 
-    from ledgerd.anchor_plan import AnchorRound
-    from ledgerd.anchor_reader import AnchorView
+    from ledgerd.anchoring.plan import AnchorRound
+    from ledgerd.anchoring.reader import AnchorView
     from ledgerd.metrics import Metrics
     from ledgerd.reader import Reader
     from ledgerd.store.interface import AnchorRecord

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ledgerd.anchor_reader import AnchorReader
+from ledgerd.anchoring.reader import AnchorReader
 from ledgerd.store.interface import AnchorRecord, Changes
 from ledgerd.writer import CommitJob
 from receiptledger.core.checkpoint import open_checkpoint

@@ -18,11 +18,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
-from ledgerd.anchor_evidence import EvidenceKeeper
-from ledgerd.anchor_journal import Journal
-from ledgerd.anchor_plan import AnchorRules
-from ledgerd.anchor_stamp import Tsa
-from ledgerd.anchorer import Anchorer
+from ledgerd.anchoring.anchorer import Anchorer
+from ledgerd.anchoring.evidence import EvidenceKeeper
+from ledgerd.anchoring.journal import Journal
+from ledgerd.anchoring.plan import AnchorRules
+from ledgerd.anchoring.stamp import Tsa
 from ledgerd.tsa.errors import TsaError
 from ledgerd.tsa.settings import TsaSettings
 from receiptledger.core.timestamp import TsaTrust

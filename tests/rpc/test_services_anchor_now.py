@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from ledgerd.anchor_plan import AnchorRound, TsaResult
+from ledgerd.anchoring.plan import AnchorRound, TsaResult
 from ledgerd.metrics import Metrics
 from ledgerd.rpc.anchors import AnchorHandlers
 from receiptledger.core.errors import Reason, ServiceError

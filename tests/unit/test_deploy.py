@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from deploy import check_alerts, example_config
-from ledgerd.anchor_metrics import RESULTS
+from ledgerd.anchoring.metrics import RESULTS
 from ledgerd.config import AgentKey, Settings, TsaSettings, load_settings
 from ledgerd.metrics import RECEIPT_REASONS
 from receiptledger.core.errors import Reason

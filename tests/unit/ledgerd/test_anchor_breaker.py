@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledgerd.anchor_breaker import (
+from ledgerd.anchoring.breaker import (
     BACKOFF_CAP_SECONDS,
     FAILURES_TO_OPEN,
     PROBE_MAX_SECONDS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledgerd import anchor_evidence
+from ledgerd.anchoring import evidence as anchor_evidence
 from receiptledger.core.evidence_manifest import parse_manifest
 from receiptledger.core.leaf import AnchorLeaf, parse_leaf
 from receiptledger.core.revocation import RevocationEvidence, covers

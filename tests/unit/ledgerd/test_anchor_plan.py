@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledgerd.anchor_breaker import Breaker
-from ledgerd.anchor_plan import (
+from ledgerd.anchoring.breaker import Breaker
+from ledgerd.anchoring.plan import (
     AnchorRules,
     Growth,
     Live,

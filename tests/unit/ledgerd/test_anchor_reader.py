@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledgerd import anchor_reader
-from ledgerd.anchor_choice import MAX_COVERING, MAX_PRECEDING
+from ledgerd.anchoring import reader as anchor_reader
+from ledgerd.anchoring.choice import MAX_COVERING, MAX_PRECEDING
 from ledgerd.store.interface import StoreError
 from receiptledger.core.bundle_anchors import MAX_ANCHORED_CHECKPOINTS, MAX_EVIDENCE_PARTS
 from receiptledger.core.checkpoint import open_checkpoint

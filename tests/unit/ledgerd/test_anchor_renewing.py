@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledgerd import anchor_choice
-from ledgerd.anchor_choice import MAX_RENEWALS
+from ledgerd.anchoring import choice as anchor_choice
+from ledgerd.anchoring.choice import MAX_RENEWALS
 from ledgerd.store.interface import StoreError
 from receiptledger.core.anchor_life import RENEW_MARGIN_US
 from receiptledger.core.checkpoint import open_checkpoint

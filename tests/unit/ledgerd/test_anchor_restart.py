@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledgerd import anchor_state
-from ledgerd.anchor_state import admitted_at, restore, verified, verify_again
+from ledgerd.anchoring import state as anchor_state
+from ledgerd.anchoring.state import admitted_at, restore, verified, verify_again
 from ledgerd.store.interface import StoreError
 from receiptledger.core.timestamp_cause import Cause, TimestampError
 from tests.helpers import tsa_pki as pki
@@ -209,7 +209,7 @@ def test_an_anchor_without_a_leaf_is_not_renewed() -> None:
 
 
 def test_the_number_of_unrenewed_anchors_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledgerd.anchor_outcome.MAX_LIVES", 3)
+    monkeypatch.setattr("ledgerd.anchoring.outcome.MAX_LIVES", 3)
 
     async def scenario() -> None:
         async with World(*(FakeTsa(f"tsa-{n}") for n in range(5))) as world:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledgerd.anchor_journal import Journal
+from ledgerd.anchoring.journal import Journal
 from ledgerd.store.memory import Fault
 from ledgerd.tsa import second_opinion
 from ledgerd.tsa.errors import TsaError

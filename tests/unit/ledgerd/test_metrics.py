@@ -8,7 +8,7 @@ import grpc
 
 import receiptledger
 from ledgerd.admission import Answer
-from ledgerd.anchor_metrics import CERTIFICATE_ROLES, RESULTS, WARNINGS
+from ledgerd.anchoring.metrics import CERTIFICATE_ROLES, RESULTS, WARNINGS
 from ledgerd.metrics import PROOF_KINDS, RECEIPT_REASONS, Metrics
 from ledgerd.rpc.status import CODES
 from ledgerd.store.interface import StoreStats

@@ -13,12 +13,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from receiptledger.core.timestamp_request import TimestampRequest
-
 from ledgerd.tsa import second_opinion
 from ledgerd.tsa.errors import TsaError
 from receiptledger.core.timestamp import check_time_window, verify_response
 from receiptledger.core.timestamp_cause import Cause, TimestampError
+from receiptledger.core.timestamp_request import TimestampRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from cryptography import x509
-from receiptledger.core.timestamp_request import parse_request
 
-from ledgerd.anchor_plan import Live, TsaView
+from ledgerd.anchoring.plan import Live, TsaView
 from ledgerd.store.interface import StoreError
 from receiptledger.core.leaf import HeadLeaf, parse_leaf
 from receiptledger.core.renewal import renew_by
 from receiptledger.core.timestamp import NO_EVIDENCE, verify_response
 from receiptledger.core.timestamp_cause import TimestampError
+from receiptledger.core.timestamp_request import parse_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from ledgerd.anchor_stamp import Tsa
+    from ledgerd.anchoring.stamp import Tsa
     from ledgerd.store.interface import AnchorIntent, AnchorRecord, Store
     from receiptledger.core.revocation import RevocationEvidence
     from receiptledger.core.timestamp import Timestamp

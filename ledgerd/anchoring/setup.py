@@ -6,11 +6,11 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from ledgerd.anchor_evidence import EvidenceKeeper
-from ledgerd.anchor_journal import Journal
-from ledgerd.anchor_plan import AnchorRules
-from ledgerd.anchor_stamp import Tsa
-from ledgerd.anchorer import Anchorer
+from ledgerd.anchoring.anchorer import Anchorer
+from ledgerd.anchoring.evidence import EvidenceKeeper
+from ledgerd.anchoring.journal import Journal
+from ledgerd.anchoring.plan import AnchorRules
+from ledgerd.anchoring.stamp import Tsa
 from ledgerd.tsa.http import TsaHttp
 from ledgerd.tsa.revocation import EvidenceFetch
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
 
-    from ledgerd.anchor_metrics import AnchorMetrics
+    from ledgerd.anchoring.metrics import AnchorMetrics
     from ledgerd.config import Settings
     from ledgerd.store.interface import LogState, Store
     from ledgerd.writer import CommitJob

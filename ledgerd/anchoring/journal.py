@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from ledgerd.anchor_stamp import micros
+from ledgerd.anchoring.stamp import micros
 from ledgerd.store.interface import AnchorIntent, AnchorRecord, Changes, Quarantined, StoreError
 from ledgerd.writer import CommitJob
 from receiptledger.core.errors import ServiceError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
 
-    from ledgerd.anchor_stamp import Accepted, Refused, Target
+    from ledgerd.anchoring.stamp import Accepted, Refused, Target
     from ledgerd.store.interface import AnchorStore
 
 __all__ = ["Journal"]

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ledgerd.anchor_breaker import Breaker, Kind, kind_of
-from ledgerd.anchor_metrics import STORED
-from ledgerd.anchor_plan import NOT_ASKED, Live, TsaResult, still_live
+from ledgerd.anchoring.breaker import Breaker, Kind, kind_of
+from ledgerd.anchoring.metrics import STORED
+from ledgerd.anchoring.plan import NOT_ASKED, Live, TsaResult, still_live
 from receiptledger.core.renewal import renew_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from ledgerd.anchor_journal import Journal
-    from ledgerd.anchor_metrics import AnchorMetrics
-    from ledgerd.anchor_stamp import Accepted, Refused, Target
-    from ledgerd.anchor_state import TsaState
+    from ledgerd.anchoring.journal import Journal
+    from ledgerd.anchoring.metrics import AnchorMetrics
+    from ledgerd.anchoring.stamp import Accepted, Refused, Target
+    from ledgerd.anchoring.state import TsaState
     from ledgerd.store.interface import AnchorStore
 
 __all__ = ["Outcomes"]

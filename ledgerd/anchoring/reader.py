@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ledgerd.anchor_choice import AnchorChoice, Nearest, leaf_below
+from ledgerd.anchoring.choice import AnchorChoice, Nearest, leaf_below
 from ledgerd.store.interface import StoreError
 from receiptledger.core.anchor_life import usable_until
 from receiptledger.core.bundle import AnchoredCheckpoint, AnchorEvidence, AnchorStamp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ledgerd.anchor_plan import (
+from ledgerd.anchoring.plan import (
     AnchorRules,
     Growth,
     Tree,
@@ -18,9 +18,9 @@ from receiptledger.core.errors import Reason, ServiceError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from ledgerd.anchor_metrics import AnchorMetrics
-    from ledgerd.anchor_plan import Live
-    from ledgerd.anchor_state import TsaState
+    from ledgerd.anchoring.metrics import AnchorMetrics
+    from ledgerd.anchoring.plan import Live
+    from ledgerd.anchoring.state import TsaState
 
 __all__ = ["NO_STANDING", "Standing", "refusal", "show", "standing"]
 

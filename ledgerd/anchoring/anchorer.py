@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ledgerd.anchor_outcome import Outcomes
-from ledgerd.anchor_plan import (
+from ledgerd.anchoring.outcome import Outcomes
+from ledgerd.anchoring.plan import (
     NOT_ASKED,
     AnchorRound,
     AnchorRules,
@@ -30,9 +30,9 @@ from ledgerd.anchor_plan import (
     due,
     hindrance,
 )
-from ledgerd.anchor_stamp import Refused, Target, ask
-from ledgerd.anchor_standing import NO_STANDING, Standing, refusal, show, standing
-from ledgerd.anchor_state import admitted_at, restore
+from ledgerd.anchoring.stamp import Refused, Target, ask
+from ledgerd.anchoring.standing import NO_STANDING, Standing, refusal, show, standing
+from ledgerd.anchoring.state import admitted_at, restore
 from ledgerd.store.interface import Changes, StoreError
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.timestamp_cause import Cause
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from datetime import timedelta
 
-    from ledgerd.anchor_evidence import EvidenceKeeper
-    from ledgerd.anchor_journal import Journal
-    from ledgerd.anchor_metrics import AnchorMetrics
-    from ledgerd.anchor_stamp import Tsa
-    from ledgerd.anchor_state import TsaState
+    from ledgerd.anchoring.evidence import EvidenceKeeper
+    from ledgerd.anchoring.journal import Journal
+    from ledgerd.anchoring.metrics import AnchorMetrics
+    from ledgerd.anchoring.stamp import Tsa
+    from ledgerd.anchoring.state import TsaState
     from ledgerd.store.interface import AnchorIntent, LogState, Store
 
 __all__ = ["Anchorer"]

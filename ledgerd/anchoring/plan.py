@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from ledgerd.anchor_breaker import Breaker
+from ledgerd.anchoring.breaker import Breaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from ledgerd.anchor_breaker import Kind
+from ledgerd.anchoring.breaker import Kind
 from receiptledger.core.timestamp_cause import Cause
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ledgerd.anchor_state import verified, verify_again
+from ledgerd.anchoring.state import verified, verify_again
 from ledgerd.store.interface import Changes, StoreError
 from ledgerd.tsa.errors import TsaError
 from ledgerd.tsa.revocation import fetch_evidence
@@ -29,9 +29,9 @@ from receiptledger.core.timestamp_cause import Cause, TimestampError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ledgerd.anchor_journal import Journal
-    from ledgerd.anchor_metrics import AnchorMetrics
-    from ledgerd.anchor_stamp import Tsa
+    from ledgerd.anchoring.journal import Journal
+    from ledgerd.anchoring.metrics import AnchorMetrics
+    from ledgerd.anchoring.stamp import Tsa
     from ledgerd.store.interface import AnchorRecord, Store
     from ledgerd.tsa.revocation import Fetch
     from receiptledger.core.revocation import RevocationEvidence

@@ -1,0 +1,1 @@
+"""Anchoring: the log's checkpoints, brought to RFC 3161 timestamp authorities."""
