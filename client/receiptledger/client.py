@@ -182,9 +182,9 @@ class AsyncAgent:
             async with asyncio.timeout(timeout):
                 await sender.settled(outbox.added)
         except TimeoutError:
-            raise ServiceError(
-                Reason.UNAVAILABLE,
+            raise _late(
                 f"{len(outbox)} receipts are not acknowledged after {timeout} s; they stay queued",
+                sender.failure,
             ) from None
 
     async def close(self) -> None:
@@ -200,10 +200,10 @@ class AsyncAgent:
             async with asyncio.timeout(self._close_s):
                 await sender.finish()
         except TimeoutError:
-            raise ServiceError(
-                Reason.UNAVAILABLE,
+            raise _late(
                 f"{len(outbox)} receipts were not acknowledged within {self._close_s} s of closing; "
-                "see `unacknowledged`",
+                "they are in `unacknowledged`",
+                sender.failure,
             ) from None
         finally:
             await sender.abort()
@@ -272,3 +272,10 @@ async def submit_receipts(
             await results.aclose()
     finally:
         await channel.close()
+
+
+def _late(message: str, failure: ServiceError | None) -> ServiceError:
+    """Time is up; the reason and the words of the newest failure, if there was one."""
+    if failure is None:
+        return ServiceError(Reason.UNAVAILABLE, message)
+    return ServiceError(failure.reason, f"{message}. The last failure: {failure.message}")

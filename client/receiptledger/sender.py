@@ -102,6 +102,7 @@ class Sender:
         self._finishing = False
         self._draining = False
         self._task: asyncio.Task[None] | None = None
+        self.failure: CallError | None = None  # why the newest attempt ended, while it matters
 
     def start(self, on_end: Callable[[], None] | None = None) -> None:
         """Begin sending; `on_end` is called when it ends, for whatever reason."""
@@ -207,13 +208,15 @@ class Sender:
         while await self._work():
             failure = await self._attempt()
             if not len(self._outbox):
+                self.failure = None
                 continue  # nothing is at stake: the next receipt will see whether it connects
             wait = self._backoff.failed(
                 asyncio.get_running_loop().time(), self._chance(), failure.retry_after or 0.0
             )
+            self.failure = failure
             if wait is None:
                 raise ServiceError(
-                    Reason.UNAVAILABLE,
+                    failure.reason,
                     f"gave up after {self._backoff.failures} failures in a row; "
                     f"{len(self._outbox)} receipts are unacknowledged. The last failure: "
                     f"{failure.message}",
@@ -325,5 +328,6 @@ class Sender:
                 self._on_settled(settled, answer.checkpoint)
         finally:
             if self._outbox.settled > before:
+                self.failure = None
                 self._backoff.succeeded()
                 self._announce()

@@ -16,6 +16,7 @@ from receiptledger.cli.options import LEDGER_DEFAULT, AsJson, Ledger, parse_publ
 from receiptledger.cli.output import CliError, Output
 from receiptledger.cli.source import read_items, read_lines
 from receiptledger.core.encoding import base64url_encode, digest_text
+from receiptledger.core.errors import ServiceError
 from receiptledger.core.verdict import ExitCode
 from receiptledger.signer import KEY_PREFIX, create_key_file, load_signer
 from receiptledger.wire import Ack
@@ -88,17 +89,30 @@ def record(
     ledger: Ledger = LEDGER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Build, sign and send one receipt."""
+    """Build, sign and send one receipt. What cannot be delivered is printed, to be sent later."""
     call = {"args": _json("--args", args), "result": _json("--result", result)}
     signer = load_signer(key_file)
 
-    async def send() -> BuiltReceipt:
+    signed: list[BuiltReceipt] = []
+
+    async def send() -> None:
         from receiptledger.client import AsyncAgent
 
         async with AsyncAgent(ledger, agent, signer, ack=ack) as client:
-            return await client.record(tool=tool, policy_id=policy, **call)
+            signed.append(await client.record(tool=tool, policy_id=policy, **call))
 
-    built = asyncio.run(send())
+    try:
+        asyncio.run(send())
+    except ServiceError as error:
+        if not signed:
+            raise
+        # Its fate is unknown, and sent again as it is, it can never be recorded twice.
+        typer.echo(signed[0].raw.decode("utf-8"), err=True)
+        raise CliError(
+            f"{error}. The line above is the signed receipt: save it, and send it later with "
+            "`receiptledger submit FILE`, which never records it twice"
+        ) from None
+    built = signed[0]
     output = Output(as_json)
     receipt_hash = digest_text(built.receipt_hash)
     if as_json:
