@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ledgerd.anchoring.setup import AnchorSetupError, read_trusts
+from ledgerd.anchoring.setup import AnchorSetupError, read_trusts, warnings
 from ledgerd.config import ConfigError, Settings, load_settings
+from ledgerd.config_show import as_json_values, as_text
 from ledgerd.daemon import StartError, run
 from ledgerd.devtsa.command import serve as serve_dev_tsa
 from ledgerd.devtsa.faults import Mode
@@ -18,6 +20,7 @@ from ledgerd.devtsa.pki import KeyKind  # noqa: TC001 - typer looks the annotati
 from ledgerd.logs import configure_logs
 from ledgerd.maintenance import MaintenanceError
 from ledgerd.maintenance import fsck as check_folder
+from ledgerd.maintenance import refused as show_refused
 from ledgerd.signer import LogKeyError, create_log_key
 from receiptledger import __version__
 
@@ -79,15 +82,13 @@ def check_config(
         read_trusts(loaded)
     except AnchorSetupError as error:
         _fail(str(error))
-    values = loaded.model_dump(mode="json")
     if as_json:
-        typer.echo(json.dumps(values, indent=2))
-        return
-    for name, field in Settings.model_fields.items():
-        mark = " " if values[name] == _plain(field.default) else "*"
-        typer.echo(f"{mark} {name} = {json.dumps(values[name])}")
-        typer.echo(f"      {field.description}")
-    typer.echo("\nThe configuration is good. Settings marked * differ from their default.")
+        typer.echo(json.dumps(as_json_values(loaded), indent=2))
+    else:
+        for line in as_text(loaded):
+            typer.echo(line)
+    for warning in warnings(loaded, datetime.now(UTC)):
+        typer.echo(f"WARNING: {warning}", err=True)
 
 
 @app.command()
@@ -128,6 +129,26 @@ def fsck(
     except MaintenanceError as error:
         _fail(str(error))
     raise typer.Exit(code)
+
+
+@app.command()
+def refused(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Data folder of a daemon that is not running.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Write each as .tsq, .tsr and .note into this folder."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """List the answers of timestamp authorities that were refused and kept; 2 cannot be read."""
+    try:
+        show_refused(folder, out=out, as_json=as_json)
+    except MaintenanceError as error:
+        _fail(str(error))
 
 
 @app.command("dev-tsa")
@@ -183,10 +204,6 @@ def _load(
         return load_settings(config, flags)
     except ConfigError as error:
         _fail(str(error))
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Path) else list(value) if value == () else value
 
 
 def _fail(message: str) -> NoReturn:

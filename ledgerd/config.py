@@ -7,7 +7,7 @@ carries an example file that a test holds against this class.
 
 from __future__ import annotations
 
-import difflib
+import json
 import os
 import re
 import tomllib
@@ -22,6 +22,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from ledgerd.config_words import TABLES, problems, unknown
 from ledgerd.tsa.settings import TsaSettings
 from receiptledger.core.canonical import DEFAULT_LIMITS
 from receiptledger.core.encoding import base64url_decode
@@ -185,7 +186,8 @@ class Settings(BaseSettings):
     )
     anchor_min_spacing_seconds: Annotated[int, Field(ge=1, le=3_600)] = Field(
         default=20,
-        description="Seconds between two requests to one TSA, whatever for; some ask for 15.",
+        description="Seconds between two requests to one TSA, whatever for, also across a restart; some "
+        "ask for 15.",
     )
     anchor_heartbeat_seconds: Annotated[int, Field(ge=60, le=30 * 86_400)] = Field(
         default=86_400,
@@ -198,7 +200,8 @@ class Settings(BaseSettings):
     )
     max_unanchored_seconds: Annotated[int, Field(ge=60, le=30 * 86_400)] = Field(
         default=14_400,
-        description="Age of the oldest receipt without a timestamp beyond which anchors are overdue.",
+        description="Age of the oldest receipt without a timestamp beyond which anchors are overdue. From "
+        "then on a broken TSA is tried every minute.",
     )
     unanchored_policy: Literal["warn", "refuse"] = Field(
         default="warn",
@@ -208,7 +211,8 @@ class Settings(BaseSettings):
     evidence_delay_hours: Annotated[int, Field(ge=0, le=48)] = Field(
         default=24,
         description="Hours after a timestamp at which its revocation lists are fetched: a list older "
-        "than the timestamp says little about it.",
+        "than the timestamp says little about it. It is looked every five minutes whether any are due; "
+        "what cannot be had is tried again every hour.",
     )
     renew_before_days: Annotated[int, Field(ge=1, le=730)] = Field(
         default=180,
@@ -279,21 +283,36 @@ class Settings(BaseSettings):
             raise ValueError("max_message_bytes must exceed max_receipt_bytes by at least 1024")
         if self.max_streams + self.max_watchers >= self.max_calls:
             raise ValueError("max_calls must exceed max_streams and max_watchers together")
-        names = [item.name for item in self.tsa]
-        if len(set(names)) < len(names):
-            raise ValueError("two [[tsa]] have the same name")
-        authorities = len({item.authority for item in self.tsa})
-        if self.tsa and self.anchor_quorum > authorities:
-            raise ValueError(
-                f"anchor_quorum is {self.anchor_quorum}, but the [[tsa]] name {authorities} authorities"
-            )
+        self._authorities_fit()
         if self.unanchored_policy == "refuse" and not self.tsa:
             raise ValueError("unanchored_policy refuse needs a [[tsa]]")
         if self.max_unanchored_seconds <= self.anchor_interval_seconds:
             raise ValueError("max_unanchored_seconds must exceed anchor_interval_seconds")
+        if self.max_unanchored_seconds <= self.anchor_min_spacing_seconds:
+            raise ValueError("max_unanchored_seconds must exceed anchor_min_spacing_seconds")
         if self.renew_before_days * 86_400 <= self.anchor_heartbeat_seconds:
             raise ValueError("renew_before_days must exceed anchor_heartbeat_seconds, which renews")
         return self
+
+    def _authorities_fit(self) -> None:
+        names = [item.name for item in self.tsa]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two [[tsa]] have the same name {twice}")
+        known: dict[object, TsaSettings] = {}
+        for item in self.tsa:
+            other = known.setdefault(item.place, item)
+            if other.authority != item.authority:
+                raise ValueError(
+                    f"the [[tsa]] {other.name} and {item.name} have the same url, so the same operator "
+                    "answers: give both the same authority, or a quorum would count it twice"
+                )
+        authorities = len({item.authority for item in self.tsa})
+        if self.anchor_quorum > max(authorities, 1):
+            there = (
+                f"the [[tsa]] name {authorities} authorities" if self.tsa else "there is no [[tsa]]"
+            )
+            raise ValueError(f"anchor_quorum is {self.anchor_quorum}, but {there}")
 
     @property
     def guard_file(self) -> Path:
@@ -349,9 +368,20 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise ConfigError("\n".join(_problem(item) for item in error.errors())) from None
+        tables = {name: _table(values, environment, name) for name in TABLES}
+        raise ConfigError("\n".join(problems(error.errors(), Settings, tables))) from None
     except SettingsError as error:  # a list in the environment that is not JSON
         raise ConfigError(f"the environment cannot be read: {error}, {error.__cause__}") from None
+
+
+def _table(values: dict[str, Any], environment: dict[str, str], name: str) -> object:
+    """A table as it was given, wherever that was; None when it was not."""
+    if name in values or name not in environment:
+        return values.get(name)
+    try:
+        return json.loads(os.environ[environment[name]])
+    except ValueError:
+        return None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -366,12 +396,4 @@ def _read(path: Path) -> dict[str, Any]:
 def _known(values: dict[str, Any], where: str) -> None:
     for name in values:
         if name not in Settings.model_fields:
-            near = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.4)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(f"unknown setting {name!r} in {where}{hint}")
-
-
-def _problem(item: Any) -> str:
-    name = ".".join(str(part) for part in item["loc"]) or "settings"
-    came = "" if isinstance(item["input"], Settings | dict) else f", got {item['input']!r}"
-    return f"setting {name}: {item['msg']}{came}"
+            raise ConfigError(unknown(name, where, Settings.model_fields))

@@ -263,13 +263,14 @@ class Daemon:
         if self.grpc_address:
             await self._rpc.enter_drain()
         self._ingest.draining.set()
+        self._anchor_ticker.cancel()
+        if self._anchorer is not None:
+            # Before the streams get their time: no TSA that hangs may hold up a stop.
+            await self._anchorer.stop()
         if self.grpc_address:
             # Without a writer no stream gets its answers: waiting for them would be for nothing.
             await self._rpc.stop(0 if self.failed.done() else settings.drain_seconds)
         self._ticker.cancel()
-        self._anchor_ticker.cancel()
-        if self._anchorer is not None:
-            await self._anchorer.stop()
         if not self.failed.done():
             try:
                 await self._ingest.seal()

@@ -173,6 +173,7 @@ class Ingest:
         refusal = self._refusal()
         if refusal is None:
             return self.commit(items)
+        self._metrics.refused(len(items), refusal.reason)
         future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         future.set_exception(refusal)

@@ -1,6 +1,7 @@
-"""What an operator does to the data folder of a stopped daemon: `ledgerd fsck`.
+"""What an operator does to the data folder of a stopped daemon: `ledgerd fsck`, `ledgerd refused`.
 
-The logic is in `store/fsck`; here are the folder, the key and guard files, and what is printed.
+The logic is in `store/fsck` and `refused`; here are the folder, the key and guard files, and what is
+printed.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import json
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ledgerd.guard import FileGuard
+from ledgerd.refused import RefusedFileError, as_table, list_one, write_one
 from ledgerd.store.fsck import GuardState, Report, check
 from ledgerd.store.interface import StoreError
 from ledgerd.store.rocks import RocksStore
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["MaintenanceError", "fsck"]
+__all__ = ["MaintenanceError", "fsck", "refused"]
 
 _GUARDS = {
     GuardState.NOT_CHECKED: "not checked: there is no guard file; if it is kept elsewhere, give --guard",
@@ -77,6 +80,34 @@ def fsck(
     else:
         sys.stdout.write(_text(report, seconds))
     return 0 if report.clean else 1
+
+
+def refused(folder: Path, *, out: Path | None = None, as_json: bool = False) -> None:
+    """List the refused answers of timestamp authorities that were kept, on standard output.
+
+    Args:
+        folder: the daemon's data folder.
+        out: where their bytes are written, or None.
+        as_json: print them as JSON.
+
+    Raises:
+        MaintenanceError: the folder cannot be read or is in use, or a file cannot be written.
+    """
+    try:
+        store = RocksStore.open(folder / "db", create=False)
+    except StoreError as error:
+        raise MaintenanceError(str(error)) from None
+    try:
+        rows = [list_one(item) for item in store.quarantined()]
+        if out is not None:
+            for row, item in zip(rows, store.quarantined(), strict=True):
+                row.files = write_one(out, item, store.checkpoint(item.size))
+    except (StoreError, RefusedFileError) as error:
+        raise MaintenanceError(str(error)) from None
+    finally:
+        store.close()
+    text = json.dumps([asdict(row) for row in rows], indent=2) if as_json else as_table(rows)
+    sys.stdout.write(f"{text}\n")
 
 
 def _verifier(folder: Path, log_key: str | None) -> VerifierKey:

@@ -49,6 +49,7 @@ RECEIPT_REASONS = (
     Reason.BROKEN_LINK,
     Reason.WRONG_SEQUENCE,
     Reason.INVALID_ARGUMENT,
+    Reason.UNANCHORED,  # whole batches, each time they are sent
 )
 PROOF_KINDS = ("receipt", "proof", "consistency", "checkpoint", "tile", "anchor", "anchors")
 _SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -180,6 +181,16 @@ class Metrics:
                     accepted += 1
         self._accepted.inc(accepted)
         self._duplicate.inc(duplicate)
+
+    def refused(self, receipts: int, reason: Reason) -> None:
+        """A batch was refused as a whole before anything was looked at.
+
+        Args:
+            receipts: how many it has.
+            reason: one of RECEIPT_REASONS.
+        """
+        self._refused.inc(receipts)
+        self._rejected.labels(reason.value).inc(receipts)
 
     def sealed(self, size: int, now: float, seconds: float) -> None:
         """A seal is published.

@@ -5,19 +5,21 @@ Files hold PEM, one block or several, or one certificate or list in DER.
 
 from __future__ import annotations
 
-import re
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from receiptledger.core.timestamp_cause import TimestampError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["MAX_FILE_BYTES", "read_bounded", "read_certificates", "read_crls", "to_pem"]
 
 MAX_FILE_BYTES = 1_048_576  # a bundle of roots; a CRL has at most MAX_EVIDENCE_BYTES
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_BEGIN: Final = b"-----BEGIN "
+_DASHES: Final = b"-----"
+_MAX_LABEL: Final = 64  # bytes; the longest in use has 22
 
 
 def read_bounded(path: Path) -> bytes:
@@ -63,13 +65,31 @@ def to_pem(certificates: tuple[bytes, ...]) -> bytes:
 def _parts(data: bytes, label: bytes, kind: str) -> tuple[bytes, ...]:
     if data.startswith(b"\x30"):  # a DER SEQUENCE; PEM is text
         return (_der(data, kind, pem=False),)
-    blocks = list(_BLOCK.finditer(data))
-    if not blocks:
+    found = []
+    for name, block in _blocks(data):
+        if name != label:
+            raise ValueError(f"a PEM block {name.decode('ascii', 'replace')} among the {kind}s")
+        found.append(_der(block + b"\n", kind, pem=True))
+    if not found:
         raise ValueError(f"no {kind} in PEM or DER form")
-    for block in blocks:
-        if block[1] != label:
-            raise ValueError(f"a PEM block {block[1].decode('ascii')} among the {kind}s")
-    return tuple(_der(block[0] + b"\n", kind, pem=True) for block in blocks)
+    return tuple(found)
+
+
+def _blocks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Label and text of each PEM block (RFC 7468), in one pass; what stands between them is ignored."""
+    at = data.find(_BEGIN)
+    while at >= 0:
+        start = at + len(_BEGIN)
+        stop = data.find(_DASHES, start, start + _MAX_LABEL + len(_DASHES))
+        label = data[start:stop] if stop >= 0 else b""
+        last = b"-----END " + label + _DASHES
+        end = data.find(last, stop) if label else -1
+        if (
+            end < 0
+        ):  # and nothing after it is looked at: it may hold as many more of them as it likes
+            raise ValueError("a PEM block that does not end as it begins")
+        yield label, data[at : end + len(last)]
+        at = data.find(_BEGIN, end)
 
 
 def _der(data: bytes, kind: str, *, pem: bool) -> bytes:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,8 @@ from receiptledger.core.canonical import shown
 from receiptledger.core.encoding import base64url_decode, base64url_encode
 from receiptledger.core.errors import EvidenceError
 from receiptledger.core.note import VerifierKey
-from receiptledger.core.trust import POLICIES, Trust
-from receiptledger.trust_tsa import TSA_MEMBERS, format_tsa, parse_tsa
+from receiptledger.core.trust import MAX_TSAS, POLICIES, Trust
+from receiptledger.trust_tsa import TSA_MEMBERS, check_operators, format_tsa, parse_tsa
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -41,8 +42,16 @@ if TYPE_CHECKING:
 
 __all__ = ["TrustError", "format_trust", "load_trust", "parse_trust"]
 
-_MAX_BYTES = 1_048_576
+_MAX_BYTES = 65_536
+_MAX_LINE = 16_384  # characters; a certificate in PEM, written as one text, has some 2,000
+_MAX_DOTS = 8  # of a line, texts and comments aside: no name here has any, a time has one
 _KEY_BYTES = 32
+# TOML's texts and comments. What does not end, ends with its line or the file: so this is one pass.
+_TEXTS = re.compile(
+    r'''"""(?:[^\\]|\\(?:.|\Z))*?(?:"""|\Z)|'{3}.*?(?:'{3}|\Z)'''
+    r"""|"(?:[^"\\\n]|\\[^\n]|\\(?=\n|\Z))*"?|'[^'\n]*'?|\#[^\n]*""",
+    re.DOTALL,
+)
 
 
 class TrustError(Exception):
@@ -79,9 +88,10 @@ def parse_trust(text: str, source: str = "trust.toml", folder: Path | None = Non
     Raises:
         TrustError: for anything but the members shown in this module, or a key that is none.
     """
+    _check_lines(source, text)
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also: a number of more digits than Python reads
         raise TrustError(f"{source} is not TOML: {error}") from None
     _known(source, data, ("log", "agent", "tsa", "policy"))
     logs = tuple(
@@ -98,6 +108,19 @@ def parse_trust(text: str, source: str = "trust.toml", folder: Path | None = Non
     tsas = _tsas(source, data, folder)
     require, quorum = _policy(source, data, len({tsa.authority for tsa in tsas}))
     return Trust(logs, agents, None, require, tsas, quorum)
+
+
+def _check_lines(source: str, text: str) -> None:
+    """Refuse what costs a TOML reader far more time than its length promises: long dotted names."""
+    if len(text) > _MAX_BYTES:
+        raise TrustError(f"{source} is too long for a trust file: at most {_MAX_BYTES} bytes")
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > _MAX_LINE:
+            raise TrustError(f"{source}: line {number} is too long: at most {_MAX_LINE} characters")
+    bare = _TEXTS.sub(lambda found: "\n" * found[0].count("\n"), text)
+    for number, line in enumerate(bare.split("\n"), 1):
+        if line.count(".") > _MAX_DOTS:
+            raise TrustError(f"{source}: line {number}: a name in so many parts; none here has two")
 
 
 def format_trust(trust: Trust) -> str:
@@ -150,8 +173,11 @@ def _agent(where: str, item: dict[str, Any]) -> tuple[str, bytes]:
 
 
 def _tsas(source: str, data: dict[str, Any], folder: Path | None) -> tuple[TsaTrust, ...]:
+    tables = _tables(source, data, "tsa")
+    if len(tables) > MAX_TSAS:
+        raise TrustError(f"{source}: {len(tables)} [[tsa]] tables, at most {MAX_TSAS}")
     tsas: list[TsaTrust] = []
-    for number, item in enumerate(_tables(source, data, "tsa"), 1):
+    for number, item in enumerate(tables, 1):
         where = f"{source}: [[tsa]] {number}"
         _known(where, item, TSA_MEMBERS)
         try:
@@ -160,6 +186,10 @@ def _tsas(source: str, data: dict[str, Any], folder: Path | None) -> tuple[TsaTr
             raise TrustError(f"{where}: {error}") from None
         if tsas[-1].name in {tsa.name for tsa in tsas[:-1]}:
             raise TrustError(f"{where}: a second authority named {tsas[-1].name}")
+    try:
+        check_operators(tsas)
+    except ValueError as error:
+        raise TrustError(f"{source}: {error}") from None
     return tuple(tsas)
 
 

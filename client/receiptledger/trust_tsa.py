@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from receiptledger.certificates import read_bounded, read_certificates, to_pem
+from receiptledger.core.canonical import shown
 from receiptledger.core.leaf import is_tsa_name
 from receiptledger.core.timestamp_types import TsaTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["TSA_MEMBERS", "format_tsa", "is_oid", "parse_tsa"]
+__all__ = ["TSA_MEMBERS", "check_operators", "format_tsa", "is_oid", "parse_tsa"]
 
 TSA_MEMBERS = (
     "name",
@@ -78,6 +79,29 @@ def parse_tsa(item: dict[str, Any], folder: Path | None) -> TsaTrust:
     )
 
 
+def check_operators(tsas: Iterable[TsaTrust]) -> None:
+    """Refuse records of two operators that rest on one root: it would count twice for a quorum.
+
+    A root is its key: issued anew, it is still the same one.
+
+    Raises:
+        ValueError: two such records; the message names them.
+    """
+    # Here, not above: agents' commands load this module, and X.509 costs a tenth of their start.
+    from receiptledger.core.tsa_certificate import load_certificate
+
+    owners: dict[bytes, TsaTrust] = {}
+    for tsa in tsas:
+        for root in tsa.roots:
+            owner = owners.setdefault(load_certificate(root).spki, tsa)
+            if owner.authority != tsa.authority:
+                raise ValueError(
+                    f"tsa {owner.name} and tsa {tsa.name} share a root certificate, but are said to be "
+                    f"of two operators, {shown(owner.authority)} and {shown(tsa.authority)}: one would "
+                    "count twice for the quorum; give both the same authority"
+                )
+
+
 def is_oid(text: str) -> bool:
     """Whether a text is an object identifier in dotted form."""
     return _OID.fullmatch(text) is not None
@@ -87,7 +111,8 @@ def format_tsa(tsa: TsaTrust, quoted: Callable[[str], str]) -> str:
     """The table that :func:`parse_tsa` reads back, with its certificates as PEM text."""
 
     def pems(certificates: tuple[bytes, ...]) -> str:
-        return "[" + ", ".join(quoted(to_pem((one,)).decode("ascii")) for one in certificates) + "]"
+        texts = (quoted(to_pem((one,)).decode("ascii")) for one in certificates)
+        return "[\n" + "".join(f"  {text},\n" for text in texts) + "]"  # lines have a limit
 
     lines = [
         f"name = {quoted(tsa.name)}",
@@ -99,7 +124,8 @@ def format_tsa(tsa: TsaTrust, quoted: Callable[[str], str]) -> str:
     if tsa.certificate is not None:
         lines.append(f"certificate = {quoted(to_pem((tsa.certificate,)).decode('ascii'))}")
     if tsa.policies:
-        lines.append(f"policies = [{', '.join(quoted(oid) for oid in sorted(tsa.policies))}]")
+        oids = "".join(f"  {quoted(oid)},\n" for oid in sorted(tsa.policies))
+        lines.append(f"policies = [\n{oids}]")
     for name, moment in (("from", tsa.trusted_from), ("until", tsa.trusted_until)):
         if moment is not None:
             lines.append(f"trusted_{name} = {moment.isoformat()}")

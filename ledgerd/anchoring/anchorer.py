@@ -31,7 +31,14 @@ from ledgerd.anchoring.plan import (
     hindrance,
 )
 from ledgerd.anchoring.stamp import Refused, Target, ask
-from ledgerd.anchoring.standing import NO_STANDING, Standing, refusal, show, standing
+from ledgerd.anchoring.standing import (
+    NO_STANDING,
+    OverdueLog,
+    Standing,
+    refusal,
+    show,
+    standing,
+)
 from ledgerd.anchoring.state import admitted_at, restore
 from ledgerd.store.interface import Changes, StoreError
 from receiptledger.core.errors import Reason, ServiceError
@@ -111,6 +118,8 @@ class Anchorer:
         self._outcomes = Outcomes(store, journal, metrics, renew_before=renew_before, jitter=jitter)
         self._states: dict[str, TsaState] = {}
         self._growth = Growth()
+        self._overdue_log = OverdueLog(rules, refuse=refuse)
+        self._asking: set[str] = set()  # TSAs whose answer is not there yet
         self._standing = NO_STANDING
         self._seen: tuple[int, float] = (-1, 0.0)  # newest size and when it was seen
         self._asked_at = float("-inf")  # last AnchorNow
@@ -133,7 +142,7 @@ class Anchorer:
         Raises:
             StoreError: it cannot be read.
         """
-        found = restore(self._store, self._tsas, self._renew_before)
+        found = restore(self._store, self._tsas, self._renew_before, now=self._clock())
         self._states, self._outcomes.lives = found.states, found.lives
         self._metrics.quarantined.set(found.quarantined)
         for intent in found.lost:
@@ -168,7 +177,8 @@ class Anchorer:
         target, tree = self._look(now)
         if target is not None:
             views = [state.view for state in self._states.values()]
-            for name in due(views, tree, self._growth, now, self._rules):
+            overdue = self._standing.overdue
+            for name in due(views, tree, self._growth, now, self._rules, overdue=overdue):
                 self._start(name, target, now)
         if self._evidence.due(now) and self._evidence_task is None:
             self._evidence_task = asyncio.create_task(self.step_evidence(now), name="evidence")
@@ -186,8 +196,8 @@ class Anchorer:
     async def anchor_now(self) -> AnchorRound:
         """Ask every TSA about the newest checkpoint, now, and wait for all answers.
 
-        Our own back-off and breaker are overridden; the spacing, and what a server itself asked for,
-        are not.
+        Our own back-off and breaker are overridden, and learn nothing from what fails here; the
+        spacing, and what a server itself asked for, are kept.
 
         Raises:
             ServiceError: OVERLOADED when asked too soon; NOT_SEALED for an empty log.
@@ -197,7 +207,7 @@ class Anchorer:
             raise ServiceError(
                 Reason.OVERLOADED,
                 f"the log was anchored on request {now - self._asked_at:.0f} s ago; wait, or read "
-                "what that gave with `receiptledger anchors`",
+                "what that gave with `receiptledger anchors list`",
                 want=f"at most one request in {spacing:g} s",
                 retry_after=spacing - (now - self._asked_at),
             )
@@ -217,7 +227,7 @@ class Anchorer:
             elif reason is not None:
                 early[name] = TsaResult(name, NOT_ASKED, None, reason)
             else:
-                self._start(name, target, now)
+                self._start(name, target, now, manual=True)
         waiting = {name: task for name, task in self._tasks.items() if name not in early}
         if waiting:  # not `gather`: a caller that goes away must not take the requests with it
             await asyncio.wait(waiting.values())
@@ -239,6 +249,7 @@ class Anchorer:
             self._growth.see(tree.content, now)
             states = self._states.values()
             self._standing = standing(states, tree, self._growth, now, self._rules)
+            self._overdue_log.see(self._standing, now)
         show(self._metrics, self._states.values(), self._outcomes.lives, now, self._standing)
         return self._standing
 
@@ -255,14 +266,35 @@ class Anchorer:
             await asyncio.sleep(0)  # for the callbacks that take them off
 
     async def stop(self) -> None:
-        """End what is under way. What then has no result counts as lost at the next start."""
+        """End what is under way: at once what waits for an answer, whose intent is taken back.
+
+        An answer that is there is stored first. What takes longer than a moment, because the store
+        fails, counts as lost at the next start.
+        """
+        given_up = [(name, self._tasks[name]) for name in self._asking]
+        for _, request in given_up:
+            request.cancel()
+        if self._evidence_task is not None:  # it is made again by the next process
+            self._evidence_task.cancel()
         if tasks := self._under_way():
             _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        await self._take_back([name for name, task in given_up if task.cancelled()])
         for tsa in self._tsas:
             await tsa.http.close()
+
+    async def _take_back(self, names: Sequence[str]) -> None:
+        """Drop the intents of requests that were ended on purpose: they were not lost in a crash."""
+        if not names:
+            return
+        _log.info("requests for timestamps were given up", tsas=list(names))
+        try:
+            async with asyncio.timeout(STOP_SECONDS):  # a writer that stopped answers nobody
+                await self._journal.commit(Changes(dropped_intents=names))
+        except (ServiceError, TimeoutError) as error:
+            _log.error("their intents stay, and will count as lost", error=str(error))
 
     def _look(self, now: float) -> tuple[Target | None, Tree]:
         """The newest checkpoint; None while there is nothing to prove."""
@@ -276,11 +308,13 @@ class Anchorer:
         self._growth.see(tree.content, now)
         return Target(state.size, state.root, state.note, self._seen[1]), tree
 
-    def _start(self, name: str, target: Target, now: float) -> None:
+    def _start(self, name: str, target: Target, now: float, *, manual: bool = False) -> None:
         state = self._states[name]
         state.view = replace(state.view, busy=True, tried_at=now)
-        task = asyncio.create_task(self._request(state, target), name=f"anchor at {name}")
+        request = self._request(state, target, manual=manual)
+        task = asyncio.create_task(request, name=f"anchor at {name}")
         self._tasks[name] = task
+        self._asking.add(name)
         task.add_done_callback(partial(self._ended, name))
 
     def _under_way(self) -> list[asyncio.Task[TsaResult] | asyncio.Task[int]]:
@@ -294,19 +328,24 @@ class Anchorer:
     def _ended(self, name: str, task: asyncio.Task[TsaResult]) -> None:
         if self._tasks.get(name) is task:
             del self._tasks[name]
+            self._asking.discard(name)
 
-    async def _request(self, state: TsaState, target: Target) -> TsaResult:
+    async def _request(self, state: TsaState, target: Target, *, manual: bool) -> TsaResult:
         """One request from its intent to its end; raises nothing but cancellation."""
         name = state.view.name
         try:
             nonce = secrets.randbits(NONCE_BITS) | 1  # never 0
             await self._journal.intend(name, target.size, nonce)
             answer = await ask(state.tsa, target, nonce, executor=self._executor, wall=self._wall)
+            self._asking.discard(name)  # what came is brought to its end, also by a stop
             state.view = replace(state.view, owed=False)
             self._metrics.request_seconds.labels(name).observe(answer.seconds)
             state.offset = state.offset if answer.offset is None else answer.offset
             if isinstance(answer, Refused):
-                return await self._outcomes.refused(state, target, answer, self._now)
+                overdue = self._standing.overdue
+                return await self._outcomes.refused(
+                    state, target, answer, self._now, manual=manual, overdue=overdue
+                )
             result = await self._outcomes.stored(state, target, answer)
             self._growth.forget(min(known.view.anchored for known in self._states.values()))
             return result

@@ -7,8 +7,12 @@ Three classes of causes, each with its own answer:
     permanent   it will say the same again           the breaker opens at once, a probe an hour
     security    the answer is not what was asked     once more, then as permanent
 
-A success closes everything. A server's Retry-After is honoured in every class, up to an hour. Times are
-seconds on one clock that never goes back; which one is the caller's business.
+A success closes everything. A server's Retry-After is honoured in every class, up to an hour. A request
+that an operator asked for teaches only that: whoever tries out a repair must not put off the next try.
+Times are seconds on one clock that never goes back; which one is the caller's business.
+
+`second_opinion` is permanent, no matter of security: it is asked for only once the strict verifier has
+accepted an answer, and what two good programs read differently they will read differently again.
 """
 
 from __future__ import annotations
@@ -65,7 +69,6 @@ _SECURITY: Final = frozenset(
         Cause.SIGNATURE,
         Cause.TIME_WINDOW,
         Cause.REVOKED,
-        Cause.SECOND_OPINION,
     }
 )
 
@@ -126,6 +129,7 @@ class Breaker:
         cause: Cause,
         *,
         retry_after: float | None = None,
+        manual: bool = False,
         jitter: Callable[[], float],
     ) -> Breaker:
         """The breaker after one more failure.
@@ -134,11 +138,14 @@ class Breaker:
             now: seconds.
             cause: of the failure.
             retry_after: seconds the server asked for, or None.
+            manual: an operator asked for it; our own rules stay as they were.
             jitter: a random number in [0, 1).
         """
         told = self.told_until
         if retry_after is not None:
             told = max(told, now + min(max(retry_after, 0.0), RETRY_AFTER_CAP_SECONDS))
+        if manual:
+            return replace(self, told_until=told)
         kind = kind_of(cause)
         after = replace(
             self,

@@ -2,8 +2,11 @@
 
 A revocation list that is older than a token says little about it, and the servers of lists end with
 their CA. So each token gets its CRLs or OCSP responses once it is `delay` old; from then on a leaf of
-the log commits them, and the next anchors cover that leaf. What cannot be had is tried again every
-hour, and is visible as missing until it is there.
+the log commits them, and the next anchors cover that leaf. Every five minutes it is looked what is due;
+what cannot be had is tried again every hour, and is visible as missing until it is there.
+
+A token that does not hold under today's settings, because its TSA or its root was taken out of them,
+is stranded: there is no path to fetch anything for. Those are counted apart, and hold up nobody.
 
 A revoked certificate is evidence like any other: it is stored, so that every verifier sees it.
 """
@@ -11,6 +14,7 @@ A revoked certificate is evidence like any other: it is stored, so that every ve
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -18,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ledgerd.anchoring.state import verified, verify_again
+from ledgerd.anchoring.stamp import said
+from ledgerd.anchoring.state import verify_again
 from ledgerd.store.interface import Changes, StoreError
 from ledgerd.tsa.errors import TsaError
 from ledgerd.tsa.revocation import fetch_evidence
@@ -37,10 +42,12 @@ if TYPE_CHECKING:
     from receiptledger.core.revocation import RevocationEvidence
     from receiptledger.core.timestamp import Timestamp
 
-__all__ = ["EVERY_SECONDS", "EvidenceKeeper"]
+__all__ = ["EVERY_SECONDS", "RETRY_SECONDS", "EvidenceKeeper"]
 
-EVERY_SECONDS: Final = 3_600.0
+EVERY_SECONDS: Final = 300.0  # between two looks at what is due
+RETRY_SECONDS: Final = 3_600.0  # until a TSA whose lists could not be had is tried again
 MAX_LOOKED_AT: Final = 4_096  # tokens without evidence of one round
+MAX_STRANDED: Final = 65_536  # of these besides
 MAX_DONE: Final = 256  # of these, how many are given evidence in one round
 
 _log = structlog.get_logger(__name__)
@@ -84,6 +91,8 @@ class EvidenceKeeper:
         self._fetcher = fetcher
         self._delay = delay_seconds
         self._next = float("-inf")
+        self._retry_at: dict[str, float] = {}
+        self._stranded: set[int] = set()  # numbers; settings do not change within a process
 
     def due(self, now: float) -> bool:
         """Whether it is time for a round."""
@@ -104,21 +113,30 @@ class EvidenceKeeper:
             due = await self._journal.read(partial(self._due, now))
             missing = []
             fetches: dict[str, Fetch] = {}
-            failed: set[str] = set()
+            strandings: Counter[str] = Counter()
             for item in due:
                 tsa = self._tsas.get(item.tsa)
                 # One failure tells of all later tokens: they have the same path, and a list that is
                 # too old for one is too old for those after it.
-                if tsa is None or item.tsa in failed or done >= MAX_DONE:
+                if tsa is not None and (
+                    now < self._retry_at.get(item.tsa, now) or done >= MAX_DONE
+                ):
                     missing.append(item)
                     continue
+                found = None
+                if tsa is not None:
+                    found = await self._journal.read(partial(self._verified, item.number, tsa))
+                if tsa is None or found is None:
+                    self._stranded.add(item.number)
+                    strandings[item.tsa] += 1
+                    continue
                 fetch = fetches.setdefault(item.tsa, self._fetcher(tsa))
-                if await self._give(item, tsa, fetch):
+                if await self._give(item, tsa, fetch, *found):
                     done += 1
                 else:
-                    failed.add(item.tsa)
+                    self._retry_at[item.tsa] = now + RETRY_SECONDS
                     missing.append(item)
-            self._show(missing, now)
+            self._show(missing, strandings, now)
             if done >= MAX_DONE:
                 self._next = now  # more is waiting
         except (ServiceError, StoreError) as error:
@@ -127,25 +145,34 @@ class EvidenceKeeper:
 
     def _due(self, now: float) -> list[_Due]:
         before = int((now - self._delay) * 1_000_000) + 1
-        records = self._store.anchors_without_evidence(before)
-        return [_Due(r.number, r.tsa, r.stored_at) for r in islice(records, MAX_LOOKED_AT)]
+        records = islice(self._store.anchors_without_evidence(before), MAX_LOOKED_AT + MAX_STRANDED)
+        due = (
+            _Due(r.number, r.tsa, r.stored_at) for r in records if r.number not in self._stranded
+        )
+        return list(islice(due, MAX_LOOKED_AT))
 
-    def _show(self, missing: list[_Due], now: float) -> None:
+    def _show(self, missing: list[_Due], strandings: Counter[str], now: float) -> None:
+        for name, count in strandings.items():
+            _log.warning(
+                "stored tokens do not hold under the settings of today: no evidence can be had for them",
+                tsa=name,
+                tokens=count,
+                configured=name in self._tsas,
+            )
+        self._metrics.evidence_stranded.set(len(self._stranded))
         oldest = min((item.stored_at for item in missing), default=None)
         age = 0.0 if oldest is None else max(now - oldest / 1e6, 0.0)
         self._metrics.evidence_missing.set(len(missing))
         self._metrics.evidence_missing_seconds.set(age)
 
-    async def _give(self, item: _Due, tsa: Tsa, fetch: Fetch) -> bool:
+    async def _give(
+        self, item: _Due, tsa: Tsa, fetch: Fetch, record: AnchorRecord, timestamp: Timestamp
+    ) -> bool:
         """Fetch and store the evidence of one token; False when there is none to be had now.
 
         Raises:
             ServiceError, StoreError: it was fetched, and could not be stored.
         """
-        found = await self._journal.read(partial(self._verified, item.number, tsa))
-        if found is None:
-            return False
-        record, timestamp = found
         try:
             evidence = await fetch_evidence(timestamp.path, fetch, gen_time=timestamp.gen_time)
         except TsaError as error:
@@ -169,8 +196,12 @@ class EvidenceKeeper:
 
     def _verified(self, number: int, tsa: Tsa) -> tuple[AnchorRecord, Timestamp] | None:
         record = self._store.anchor(number)
-        timestamp = None if record is None else verified(self._store, record, tsa)
-        return None if record is None or timestamp is None else (record, timestamp)
+        if record is None:  # its index led here: fsck says what is wrong
+            raise StoreError(f"anchor {number} is gone from the store: run ledgerd fsck")
+        try:
+            return record, verify_again(self._store, record, tsa)
+        except TimestampError:
+            return None
 
     async def _judge(
         self,
@@ -193,7 +224,7 @@ class EvidenceKeeper:
                 tsa=item.tsa,
                 anchor=item.number,
                 cause=error.cause.value,
-                error=str(error),
+                error=said(error),
             )
             return
         self._metrics.warned(w for w in judged.warnings if w not in timestamp.warnings)

@@ -69,6 +69,10 @@ class AnchorMetrics:
             "revocation_evidence_missing_seconds",
             "Age of the oldest token whose revocation evidence is due and not there; 0 for none.",
         )
+        self.evidence_stranded = self._gauge(
+            "revocation_evidence_stranded",
+            "Tokens without revocation evidence that do not hold under today's settings.",
+        )
         self.quarantined = self._gauge("quarantined", "Refused answers kept as evidence.")
         self.token_bytes = Histogram(
             "ledger_anchor_token_bytes",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ledgerd.anchoring.breaker import Breaker, Kind, kind_of
+from ledgerd.anchoring.breaker import PROBE_MAX_SECONDS, Breaker, Kind, kind_of
 from ledgerd.anchoring.metrics import STORED
-from ledgerd.anchoring.plan import NOT_ASKED, Live, TsaResult, still_live
+from ledgerd.anchoring.plan import NOT_ASKED, Live, TsaResult, ask_from, still_live
 from receiptledger.core.renewal import renew_by
 
 if TYPE_CHECKING:
@@ -109,7 +109,14 @@ class Outcomes:
         return found
 
     async def refused(
-        self, state: TsaState, target: Target, answer: Refused, now: float
+        self,
+        state: TsaState,
+        target: Target,
+        answer: Refused,
+        now: float,
+        *,
+        manual: bool = False,
+        overdue: bool = False,
     ) -> TsaResult:
         """Remember a failure, keep what may be evidence, say so.
 
@@ -118,21 +125,22 @@ class Outcomes:
             target: what it was asked about.
             answer: what came.
             now: seconds, on the clock of the breaker.
+            manual: an operator asked for it.
+            overdue: anchors are, so it will be asked again soon whatever it did.
         """
         name, cause = state.view.name, answer.cause
         kind, again = kind_of(cause), state.failure is cause
         state.failure = cause
+        evidence = _is_evidence(state, kind, now, again=again, manual=manual)
         breaker = state.view.breaker.failed(
-            now, cause, retry_after=answer.retry_after, jitter=self._jitter
+            now, cause, retry_after=answer.retry_after, manual=manual, jitter=self._jitter
         )
         state.view = replace(state.view, breaker=breaker)
         self._metrics.attempts.labels(name, kind.value).inc()
         self._metrics.failures.labels(name, cause.value).inc()
-        # What has to do with security is kept each time; what is merely permanent, as a new
-        # certificate under a new root, when it starts.
-        evidence = kind is Kind.SECURITY or (kind is Kind.PERMANENT and not again)
         kept = await self._journal.refuse(name, target, answer, evidence=evidence)
         self._metrics.quarantined.inc(kept)
+        state.kept_at = now if kept else state.kept_at
         log = _log.warning if kind is Kind.TRANSIENT else _log.error
         log(
             "a TSA gave no usable timestamp",
@@ -142,7 +150,8 @@ class Outcomes:
             detail=answer.detail,
             size=target.size,
             kept_as_evidence=kept,
-            not_asked_for_seconds=round(max(breaker.ask_from - now, 0.0), 1),
+            asked_by_an_operator=manual,
+            not_asked_for_seconds=round(max(ask_from(state.view, overdue=overdue) - now, 0.0), 1),
         )
         return TsaResult(name, cause.value, None, answer.detail)
 
@@ -152,3 +161,18 @@ class Outcomes:
         self._metrics.attempts.labels(name, "error").inc()
         _log.error("a timestamp request could not be carried out", tsa=name, error=str(error))
         return TsaResult(name, NOT_ASKED, None, f"this ledger could not do it: {error}")
+
+
+def _is_evidence(state: TsaState, kind: Kind, now: float, *, again: bool, manual: bool) -> bool:
+    """Whether the bytes of an answer are worth keeping; before the failure is counted.
+
+    What is merely permanent, as a certificate under a new root, is kept when it starts. What has to do
+    with security is kept each time, but of an open breaker that is probed every minute, because
+    anchors are overdue, once an hour: else a wrong clock would fill the store within a day.
+    """
+    if kind is Kind.TRANSIENT:
+        return False
+    if not again or manual:
+        return kind is Kind.SECURITY or not again
+    rested = state.kept_at is None or now - state.kept_at >= PROBE_MAX_SECONDS
+    return kind is Kind.SECURITY and (state.view.breaker.probe_seconds == 0 or rested)

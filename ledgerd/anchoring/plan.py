@@ -8,6 +8,9 @@ A TSA is due when it may be asked and one of these holds:
                 older tokens get under a newer one, which renews them
     owed        a request to it was lost in a crash
 
+While anchors are overdue no TSA rests for longer than OVERDUE_PROBE_SECONDS by our own rules, so that a
+repair is found out within about a minute.
+
 It is always asked about the newest checkpoint, never about an older one that failed: one token covers
 everything before. Leaves of anchors alone are no growth, or an idle log would anchor its own anchors
 for ever. When a TSA in good health is due, all others that may be asked join in, so that one checkpoint
@@ -19,6 +22,7 @@ different authorities reach.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_ASKED",
+    "OVERDUE_PROBE_SECONDS",
     "AnchorRound",
     "AnchorRules",
     "Growth",
@@ -38,6 +43,7 @@ __all__ = [
     "TsaResult",
     "TsaView",
     "anchored_size",
+    "ask_from",
     "clock_suspect",
     "due",
     "hindrance",
@@ -47,6 +53,7 @@ __all__ = [
 
 # In place of a cause: this TSA was left out of the round; `detail` says why.
 NOT_ASKED: Final = "not_asked"
+OVERDUE_PROBE_SECONDS: Final = 60.0  # between two tries of a broken TSA while anchors are overdue
 CURRENT_INTERVALS: Final = 3  # a TSA that is further behind is not working
 _AGREE_SECONDS: Final = 5.0  # two clocks that differ by less agree against ours
 
@@ -172,7 +179,13 @@ class Growth:
 
 
 def due(
-    views: Sequence[TsaView], tree: Tree, growth: Growth, now: float, rules: AnchorRules
+    views: Sequence[TsaView],
+    tree: Tree,
+    growth: Growth,
+    now: float,
+    rules: AnchorRules,
+    *,
+    overdue: bool = False,
 ) -> tuple[str, ...]:
     """Names of the TSAs to ask for a token over the newest checkpoint, now.
 
@@ -182,8 +195,9 @@ def due(
         growth: when it grew.
         now: seconds, on the clock of the views and of `growth`.
         rules: settings.
+        overdue: anchors are.
     """
-    free = [view for view in views if _free(view, tree, now, rules)]
+    free = [view for view in views if _free(view, tree, now, rules, overdue=overdue)]
     wanting = [view for view in free if _wants(view, tree, growth, now, rules)]
     if any(view.breaker.well for view in wanting):
         # Not for one that is being retried: it would drag the others along at each of its tries.
@@ -192,11 +206,26 @@ def due(
     return tuple(view.name for view in wanting)
 
 
-def _free(view: TsaView, tree: Tree, now: float, rules: AnchorRules) -> bool:
+def ask_from(view: TsaView, *, overdue: bool) -> float:
+    """The moment from which a TSA may be asked, as far as its failures go.
+
+    Args:
+        view: the TSA.
+        overdue: anchors are; then our own rules yield, never what its server asked for.
+    """
+    wait = view.breaker.wait_until
+    if overdue:
+        wait = min(wait, view.tried_at + OVERDUE_PROBE_SECONDS)
+    return max(wait, view.breaker.told_until)
+
+
+def _free(
+    view: TsaView, tree: Tree, now: float, rules: AnchorRules, *, overdue: bool = False
+) -> bool:
     return (
         not view.busy
         and tree.size > view.anchored
-        and now >= view.breaker.ask_from
+        and now >= ask_from(view, overdue=overdue)
         and now - view.tried_at >= rules.min_spacing
     )
 
@@ -220,10 +249,20 @@ def hindrance(view: TsaView, now: float, rules: AnchorRules) -> str | None:
     """
     if view.busy:
         return "a request to it is under way already"
-    wait = max(view.breaker.told_until, view.tried_at + rules.min_spacing) - now
-    if wait <= 0:
-        return None
-    return f"it must not be asked for another {wait:.0f} s (its Retry-After, anchor_min_spacing_seconds)"
+    told, spaced = view.breaker.told_until - now, view.tried_at + rules.min_spacing - now
+    if told > max(spaced, 0):
+        return f"its server asked for a pause (Retry-After), which lasts another {_whole(told)} s"
+    if spaced > 0:
+        return (
+            f"it was asked {_whole(rules.min_spacing - spaced)} s ago; anchor_min_spacing_seconds is "
+            f"{rules.min_spacing:g}, so wait another {_whole(spaced)} s"
+        )
+    return None
+
+
+def _whole(seconds: float) -> str:
+    """Never less than there is: who waits that long is let in."""
+    return f"{math.ceil(seconds)}"
 
 
 def anchored_size(views: Iterable[TsaView], quorum: int) -> int:

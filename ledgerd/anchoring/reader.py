@@ -16,6 +16,7 @@ from ledgerd.store.interface import StoreError
 from receiptledger.core.anchor_life import usable_until
 from receiptledger.core.bundle import AnchoredCheckpoint, AnchorEvidence, AnchorStamp
 from receiptledger.core.bundle_anchors import (
+    MAX_ANCHOR_BYTES,
     MAX_ANCHORED_CHECKPOINTS,
     MAX_EVIDENCE_PARTS,
     MAX_STAMPS,
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PAGE", "AnchorReader", "AnchorView"]
 
 MAX_PAGE: Final = 256  # anchors of one page
-# Bytes of tokens and evidence in one proof. Tokens have about 6 KiB, but the revocation lists of some
-# authorities are long: what is nearest to the receipt comes first.
-MAX_PROOF_BYTES: Final = 1_048_576
 _KEPT: Final = 64  # answers for one tree size, usually of some 15 KiB
 
 
@@ -167,16 +165,21 @@ class AnchorReader:
     # Parts of what is shown.
 
     def _checkpoints(self, chosen: list[AnchorRecord], size: int) -> tuple[AnchoredCheckpoint, ...]:
-        """The chosen tokens by checkpoint. What does not fit is left out, in the order chosen."""
+        """The chosen tokens by checkpoint. What does not fit is left out, in the order chosen.
+
+        What is nearest to the receipt comes first.
+        """
         stamps: dict[int, dict[int, AnchorStamp]] = {}
-        left = MAX_PROOF_BYTES
+        responses: set[bytes] = set()  # a bundle holds none twice
+        left = MAX_ANCHOR_BYTES
         for record in chosen:
             weight, index = len(record.request) + len(record.response), leaf_below(record, size)
-            if weight > left or index is None or record.number in stamps.get(record.size, {}):
+            if weight > left or index is None or record.response in responses:
                 continue
             if record.size not in stamps and len(stamps) == MAX_ANCHORED_CHECKPOINTS:
                 continue
             left -= weight
+            responses.add(record.response)
             evidence = self._evidence(record, size)
             if evidence is not None:
                 weight = sum(map(len, evidence.crls + evidence.ocsps))

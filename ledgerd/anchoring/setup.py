@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from ledgerd.anchoring.anchorer import Anchorer
 from ledgerd.anchoring.evidence import EvidenceKeeper
 from ledgerd.anchoring.journal import Journal
 from ledgerd.anchoring.plan import AnchorRules
 from ledgerd.anchoring.stamp import Tsa
+from ledgerd.tsa.credentials import Credentials
+from ledgerd.tsa.errors import TsaError
 from ledgerd.tsa.http import TsaHttp
 from ledgerd.tsa.revocation import EvidenceFetch
 
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
     from ledgerd.writer import CommitJob
     from receiptledger.core.timestamp import TsaTrust
 
-__all__ = ["AnchorSetupError", "build_anchorer", "read_trusts", "steady_clock"]
+__all__ = ["AnchorSetupError", "build_anchorer", "read_trusts", "steady_clock", "warnings"]
+
+_log = structlog.get_logger(__name__)
 
 EVIDENCE_SECONDS: Final = 30.0  # for one CRL or OCSP response
 
@@ -34,7 +40,7 @@ class AnchorSetupError(Exception):
 
 
 def read_trusts(settings: Settings) -> list[TsaTrust]:
-    """The certificates of every configured TSA.
+    """The certificates of every configured TSA; its secrets and keys are tried out as well.
 
     Raises:
         AnchorSetupError: a file cannot be used.
@@ -43,9 +49,23 @@ def read_trusts(settings: Settings) -> list[TsaTrust]:
     for item in settings.tsa:
         try:
             trusts.append(item.trust())
+            Credentials(item).check()
+        except TsaError as error:
+            raise AnchorSetupError(f"[[tsa]] {item.name}: {error.detail}") from None
         except ValueError as error:
             raise AnchorSetupError(f"[[tsa]] {item.name}: {error}") from None
     return trusts
+
+
+def warnings(settings: Settings, now: datetime) -> list[str]:
+    """What is no mistake and yet keeps a TSA from being of use; time alone can bring it about.
+
+    Args:
+        settings: as loaded.
+        now: aware.
+    """
+    found = ((item.name, item.outside_trust(now)) for item in settings.tsa)
+    return [f"[[tsa]] {name}: {why}" for name, why in found if why is not None]
 
 
 def steady_clock() -> Callable[[], float]:
@@ -79,6 +99,8 @@ def build_anchorer(
     metrics.quorum.set(settings.anchor_quorum)
     metrics.interval_seconds.set(settings.anchor_interval_seconds)
     metrics.max_unanchored_seconds.set(settings.max_unanchored_seconds)
+    for warning in warnings(settings, datetime.now(UTC)):
+        _log.warning("a timestamp authority is of no use now", problem=warning)
     https = {item.name: TsaHttp(item) for item in settings.tsa}
     pairs = zip(settings.tsa, read_trusts(settings), strict=True)
     tsas = [Tsa(item, trust, https[item.name]) for item, trust in pairs]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ledgerd.tsa.settings import TsaSettings
     from receiptledger.core.timestamp import Timestamp, TsaTrust
 
-__all__ = ["Accepted", "Refused", "Target", "Transport", "Tsa", "ask", "instant", "micros"]
+__all__ = ["Accepted", "Refused", "Target", "Transport", "Tsa", "ask", "instant", "micros", "said"]
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -167,8 +167,16 @@ def _judge(
             skew=timedelta(seconds=tsa.settings.max_clock_skew_seconds),
         )
     except (TimestampError, TsaError) as error:
-        return Refused(request, response, error.cause, str(error), None, offset, seconds)
+        return Refused(request, response, error.cause, said(error), None, offset, seconds)
     return Accepted(request, response, timestamp, offset, seconds)
+
+
+def said(error: TimestampError | TsaError) -> str:
+    """What it says, without the cause, which stands beside it wherever it is shown."""
+    parts = [error.message]
+    parts += [] if error.want is None else [f"expected {error.want}"]
+    parts += [] if error.got is None else [f"got {error.got}"]
+    return "; ".join(parts)
 
 
 def instant(seconds: float) -> datetime:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import structlog
+
 from ledgerd.anchoring.plan import (
     AnchorRules,
     Growth,
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from ledgerd.anchoring.plan import Live
     from ledgerd.anchoring.state import TsaState
 
-__all__ = ["NO_STANDING", "Standing", "refusal", "show", "standing"]
+__all__ = ["NO_STANDING", "OverdueLog", "Standing", "refusal", "show", "standing"]
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,46 @@ class Standing:
 
 
 NO_STANDING = Standing(0, 0, 0.0, overdue=False, authorities=0)
+
+
+class OverdueLog:
+    """Says when anchors become overdue, when they no longer are, and what that does to receipts.
+
+    Args:
+        rules: settings.
+        refuse: receipts are refused while anchors are overdue.
+    """
+
+    def __init__(self, rules: AnchorRules, *, refuse: bool) -> None:
+        self._rules = rules
+        self._refuse = refuse
+        self._since: float | None = None
+
+    def see(self, current: Standing, now: float) -> None:
+        """How it stands now; only a change is logged.
+
+        Args:
+            current: as measured.
+            now: seconds.
+        """
+        if current.overdue and self._since is None:
+            self._since = now
+            _log.error(
+                "anchors are overdue",
+                lag_seconds=round(current.lag, 1),
+                max_unanchored_seconds=self._rules.max_unanchored,
+                unanchored_leaves=current.leaves,
+                anchored_size=current.anchored,
+            )
+            if self._refuse:
+                _log.error("receipts are refused from now on", reason=Reason.UNANCHORED.value)
+        elif not current.overdue and self._since is not None:
+            seconds, self._since = round(now - self._since, 1), None
+            _log.warning(
+                "anchors are no longer overdue", seconds=seconds, anchored_size=current.anchored
+            )
+            if self._refuse:
+                _log.warning("receipts are taken again", seconds=seconds)
 
 
 def standing(
@@ -96,7 +140,7 @@ def refusal(current: Standing, rules: AnchorRules) -> ServiceError:
         Reason.UNANCHORED,
         f"this ledger takes no receipts now: its oldest receipt without a timestamp is "
         f"{current.lag:.0f} s old. Nothing is lost; keep your receipts and resend later. Its operator: "
-        "see /readyz and `receiptledger anchors`, repair or replace the timestamp authorities, or set "
+        "see /readyz and `receiptledger anchors list`, repair or replace the timestamp authorities, or set "
         "unanchored_policy to warn",
         want=f"a quorum of timestamps at most {rules.max_unanchored:.0f} s old",
         got=f"{current.leaves} leaves without",

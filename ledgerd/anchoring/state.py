@@ -7,13 +7,15 @@ matters, and the few whose leaves no later checkpoint covers yet.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from cryptography import x509
 
 from ledgerd.anchoring.plan import Live, TsaView
+from ledgerd.anchoring.stamp import said
 from ledgerd.store.interface import StoreError
 from receiptledger.core.leaf import HeadLeaf, parse_leaf
 from receiptledger.core.renewal import renew_by
@@ -36,6 +38,7 @@ __all__ = ["Restored", "TsaState", "admitted_at", "restore", "verified", "verify
 MAX_LOOKED_BACK: Final = (
     4_096  # records; a TSA not seen for that long counts as one without a token
 )
+MAX_REFUSED_LOOKED_AT: Final = 64  # refused answers; a minute's worth of many TSAs
 MAX_LEAVES_LOOKED_AT: Final = 1_024
 _LEAVES_READ: Final = 64
 
@@ -52,6 +55,7 @@ class TsaState:
         gen_time: in its newest token, microseconds since the epoch; None without one.
         failure: cause of the newest failure, None after a success.
         offset: how far its clock was last seen ahead of ours, seconds.
+        kept_at: when an answer of it was last kept as evidence, seconds; None for never.
         signer: SHA-256 of the certificate that signed its newest token.
         ends: role -> when that certificate ends, seconds since the epoch.
     """
@@ -61,6 +65,7 @@ class TsaState:
     gen_time: int | None = None
     failure: Cause | None = None
     offset: float | None = None
+    kept_at: float | None = None
     signer: bytes | None = None
     ends: dict[str, float] = field(default_factory=dict)
 
@@ -92,13 +97,16 @@ class Restored:
     quarantined: int
 
 
-def restore(store: Store, tsas: Sequence[Tsa], margin: timedelta) -> Restored:
+def restore(
+    store: Store, tsas: Sequence[Tsa], margin: timedelta, *, now: float = math.inf
+) -> Restored:
     """Read the newest records, back to where every TSA was met and everything older is renewed.
 
     Args:
         store: the ledger's.
         tsas: the configured ones.
         margin: how long before a token's end it must be renewed.
+        now: seconds. What was noted by a clock that ran ahead counts as of now.
 
     Raises:
         StoreError: it cannot be read.
@@ -126,7 +134,20 @@ def restore(store: Store, tsas: Sequence[Tsa], margin: timedelta) -> Restored:
             missing.discard(record.tsa)
             _remember(state, record, timestamp)
     lost = store.intents()
-    return Restored(states, tuple(lives), lost, store.next_quarantine_number())
+    refused = store.next_quarantine_number()
+    # Also across a restart two requests keep their distance, however the last one ended.
+    for intent in lost:
+        _tried(states.get(intent.tsa), intent.started_at)
+    for item in store.quarantined(max(refused - MAX_REFUSED_LOOKED_AT, 0)):
+        _tried(states.get(item.tsa), item.refused_at)
+    for state in states.values():
+        state.view = replace(state.view, tried_at=min(state.view.tried_at, now))
+    return Restored(states, tuple(lives), lost, refused)
+
+
+def _tried(state: TsaState | None, at: int) -> None:
+    if state is not None:
+        state.view = replace(state.view, tried_at=max(state.view.tried_at, at / 1e6))
 
 
 def _new_view(tsa: Tsa) -> TsaView:
@@ -139,7 +160,6 @@ def _remember(state: TsaState, record: AnchorRecord, timestamp: Timestamp | None
         state.view.authority,
         anchored=record.size,
         stamped_at=record.stored_at / 1e6,
-        # Also across a restart two requests keep their distance.
         tried_at=record.stored_at / 1e6,
     )
     state.gen_time = record.gen_time
@@ -175,7 +195,8 @@ def verified(store: Store, record: AnchorRecord, tsa: Tsa) -> Timestamp | None:
             "a stored token does not hold under the TSA's settings of today",
             anchor=record.number,
             tsa=record.tsa,
-            error=str(error),
+            cause=error.cause.value,
+            error=said(error),
         )
         return None
 

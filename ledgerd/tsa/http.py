@@ -27,6 +27,7 @@ from yarl import URL
 
 from ledgerd.tsa.credentials import Credentials
 from ledgerd.tsa.errors import TsaError
+from ledgerd.tsa.words import shown, shown_url, transport_words
 from receiptledger.core.timestamp_cause import Cause
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class TsaHttp:
         """Send a TimeStampReq (DER) and return what came back, unverified.
 
         Raises:
-            TsaError: timeout, transport, http_4xx, http_5xx, rate_limited, redirect, media_type,
+            TsaError: timeout, transport, credentials, http_4xx, http_5xx, rate_limited, redirect, media_type,
                 content_encoding, too_large or empty_body.
         """
         return await self._exchange(
@@ -159,7 +160,9 @@ class TsaHttp:
             async with asyncio.timeout(deadline_seconds):
                 url = URL(address)
                 if url.scheme not in ("http", "https") or not url.host:
-                    raise TsaError(Cause.TRANSPORT, f"not an http or https URL: {_shown(address)}")
+                    raise TsaError(
+                        Cause.TRANSPORT, f"not an http or https URL: {shown_url(address)}"
+                    )
                 sent, wanted = types
                 headers = {"Accept": wanted or "*/*", "Accept-Encoding": "identity"}
                 headers |= {} if sent is None else {"Content-Type": sent}
@@ -188,8 +191,7 @@ class TsaHttp:
                 Cause.TIMEOUT, f"no complete answer within {deadline_seconds:g} s"
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            detail = f"{type(error).__name__}: {_shown(str(error))}"
-            raise TsaError(Cause.TRANSPORT, detail) from None
+            raise TsaError(Cause.TRANSPORT, transport_words(error)) from None
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -214,7 +216,7 @@ class TsaHttp:
         status = response.status
         retry = _retry_after(response.headers.get("Retry-After"), self._wall)
         if 300 <= status < 400:
-            target = _shown(response.headers.get("Location", "nowhere"))
+            target = shown_url(response.headers.get("Location", "nowhere"))
             raise TsaError(Cause.REDIRECT, f"status {status} to {target}: set the final URL")
         if status == 429:
             raise TsaError(Cause.RATE_LIMITED, "status 429", retry)
@@ -227,10 +229,10 @@ class TsaHttp:
             raise TsaError(Cause.HTTP_4XX, f"status {status}{hint}", retry)
         encodings = response.headers.getall("Content-Encoding", [])
         if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings):
-            raise TsaError(Cause.CONTENT_ENCODING, f"not asked for: {_shown(', '.join(encodings))}")
+            raise TsaError(Cause.CONTENT_ENCODING, f"not asked for: {shown(', '.join(encodings))}")
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if wanted is not None and kind != wanted:
-            raise TsaError(Cause.MEDIA_TYPE, f"expected {wanted}, got {_shown(kind)}")
+            raise TsaError(Cause.MEDIA_TYPE, f"expected {wanted}, got {shown(kind)}")
         length = response.content_length
         if length is not None and length > limit:
             raise TsaError(Cause.TOO_LARGE, f"{length} bytes announced, at most {limit} are read")
@@ -271,8 +273,3 @@ def _retry_after(value: str | None, wall: Callable[[], float]) -> float | None:
         except (ValueError, OverflowError):
             return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
-
-
-def _shown(text: str) -> str:
-    """Foreign text as it may stand in a log: quoted, ASCII, short."""
-    return ascii(text[:200])

@@ -7,16 +7,22 @@ and anything else would be skipped in silence by a lax reader.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from receiptledger.core.timestamp_cause import TimestampError
+from receiptledger.core.timestamp_types import DEFAULT_RULES
+from receiptledger.core.tsa_certificate import load_certificate
+from receiptledger.core.tsa_path import build_path
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["MAX_PEM_BYTES", "read_authorities", "read_certificates"]
+__all__ = ["MAX_PEM_BYTES", "check_pin", "read_authorities", "read_certificates", "read_roots"]
 
 MAX_PEM_BYTES = 1024 * 1024
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----")
@@ -47,6 +53,53 @@ def read_authorities(paths: Iterable[Path]) -> tuple[bytes, ...]:
                 )
             found[cert.public_bytes(Encoding.DER)] = None
     return tuple(found)
+
+
+def read_roots(paths: Iterable[Path]) -> tuple[bytes, ...]:
+    """The root certificates of PEM files, as DER.
+
+    Raises:
+        ValueError: as :func:`read_authorities`, and when another CA issued one: OpenSSL, which is the
+            second verifier, and with it every auditor's `openssl ts`, goes on up to a root.
+    """
+    paths = tuple(paths)
+    for path in paths:
+        for cert in _load(path):
+            if _is_ca(cert) and cert.subject != cert.issuer:
+                raise ValueError(
+                    f"{path}: {cert.subject.rfc4514_string()} is no root: it was issued by "
+                    f"{cert.issuer.rfc4514_string()}. Put that one's root under `roots`, and this "
+                    "file under `intermediates`. Or set strict_only = true to trust it as it is, "
+                    "without the second verifier"
+                )
+    return read_authorities(paths)
+
+
+def check_pin(
+    path: Path, pinned: bytes, intermediates: Iterable[bytes], roots: Iterable[bytes]
+) -> None:
+    """Return when a pinned certificate can sign timestamps that lead to the configured roots.
+
+    Raises:
+        ValueError: it never can; says what to do.
+    """
+    try:
+        signer = load_certificate(pinned)
+        # Not at this moment: whoever pins sees to its end, and what it signed goes on to count.
+        moment = min(max(datetime.now(UTC), signer.not_before), signer.not_after)
+        build_path(
+            signer,
+            [load_certificate(der) for der in intermediates],
+            [load_certificate(der) for der in roots],
+            moment,
+            DEFAULT_RULES.min_rsa_bits,
+        )
+    except TimestampError as error:
+        raise ValueError(
+            f"{path}: the pinned certificate does not lead to `roots` ({error.message}). It must be "
+            "the TSA's own, and the CA certificates between it and the root must be under "
+            "`intermediates`"
+        ) from None
 
 
 def _load(path: Path) -> list[x509.Certificate]:

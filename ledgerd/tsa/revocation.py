@@ -22,6 +22,7 @@ from cryptography.x509 import ocsp
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
 from ledgerd.tsa.errors import TsaError
+from ledgerd.tsa.words import without_userinfo
 from receiptledger.core.revocation import RevocationEvidence, covers
 from receiptledger.core.timestamp_cause import Cause, TimestampError
 
@@ -148,13 +149,13 @@ async def _first(
             if await asyncio.to_thread(covers, pair, found, moment):
                 return found
             cause = Cause.EVIDENCE
-            problems.append(f"{url} does not settle it at {moment.isoformat()}")
+            problems.append(f"{without_userinfo(url)} does not settle it at {moment.isoformat()}")
         except TsaError as error:
             cause = cause or error.cause
-            problems.append(f"{url}: {error.detail} ({error.cause})")
+            problems.append(f"{without_userinfo(url)}: {error.detail}")
         except TimestampError as error:
             cause = Cause.EVIDENCE
-            problems.append(f"{url}: {error.message}")
+            problems.append(f"{without_userinfo(url)}: {error.message}")
     subject = ascii(certificate.subject.rfc4514_string()[:100])
     raise TsaError(cause or Cause.EVIDENCE, f"for {subject}: {'; '.join(problems)}")
 

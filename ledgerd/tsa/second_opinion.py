@@ -10,6 +10,7 @@ verifier here is built at once from fresh lists, and belongs to one TSA.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -17,12 +18,16 @@ from rfc3161_client import VerifierBuilder, decode_timestamp_response
 
 from ledgerd.tsa.der_sort import sort_certificates
 from ledgerd.tsa.errors import TsaError
+from ledgerd.tsa.words import shown
 from receiptledger.core.timestamp_cause import Cause
 
 if TYPE_CHECKING:
     from receiptledger.core.timestamp_types import TsaTrust
 
 __all__ = ["check"]
+
+_REASON = re.compile(r'reason: "([^"]*)"')
+_WHY = re.compile(r'data: "Verify error: ([^"]*)"')
 
 
 def check(response: bytes, message: bytes, trust: TsaTrust, nonce: int | None) -> None:
@@ -38,8 +43,17 @@ def check(response: bytes, message: bytes, trust: TsaTrust, nonce: int | None) -
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic in its Rust part is no Exception
-        said = ascii(str(error)[:200])
-        raise TsaError(Cause.SECOND_OPINION, f"{type(error).__name__}: {said}") from None
+        raise TsaError(Cause.SECOND_OPINION, f"the second verifier says: {_said(error)}") from None
+
+
+def _said(error: BaseException) -> str:
+    """Its words, with the reasons alone of an error stack of OpenSSL."""
+    text, stack, rest = str(error).partition("ErrorStack(")
+    if stack:
+        # The last one is the outermost; what was wrong with a path stands beside it.
+        text += ": ".join([*_REASON.findall(rest)[-1:], *_WHY.findall(rest)[-1:]])
+    words = shown(text.strip() or type(error).__name__)
+    return words if isinstance(error, Exception) else f"{type(error).__name__}: {words}"
 
 
 def _check(response: bytes, message: bytes, trust: TsaTrust, nonce: int | None) -> None:

@@ -10,24 +10,31 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path  # noqa: TC003 - pydantic looks the annotation up
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, Field, field_validator, model_validator
 from yarl import URL
 
-from ledgerd.tsa.pem import read_authorities, read_certificates
+from ledgerd.tsa.pem import check_pin, read_authorities, read_certificates, read_roots
+from ledgerd.tsa.words import shown, shown_url, without_userinfo
 from receiptledger.core.timestamp_types import TsaTrust
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = ["Oid", "TsaSettings"]
 
 MAX_URL = 2_048
-_OID = re.compile(r"[0-2](\.(0|[1-9][0-9]{0,39})){1,30}", re.ASCII)
+# X.660: under 0 and 1 there are 40 arcs each.
+_OID = re.compile(
+    r"([01]\.([0-9]|[1-3][0-9])|2\.(0|[1-9][0-9]{0,39}))(\.(0|[1-9][0-9]{0,39})){0,29}", re.ASCII
+)
 
 
 def _is_oid(value: str) -> str:
     if not _OID.fullmatch(value):
         raise ValueError(
-            f"expected an object identifier such as 1.3.6.1.4.1.32473.1, got {value!r}"
+            f"expected object identifiers such as 1.3.6.1.4.1.32473.1, got {shown(value)}"
         )
     return value
 
@@ -37,12 +44,12 @@ def _is_url(value: str) -> str:
         raise ValueError(f"expected an http or https URL of at most {MAX_URL} ASCII characters")
     try:
         url = URL(value)
-    except ValueError as error:
-        raise ValueError(f"expected an http or https URL, got {value!r}: {error}") from None
+    except ValueError:  # its words may quote a part of a password
+        raise ValueError(f"expected an http or https URL, got {shown_url(value)}") from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"expected an http or https URL, got {value!r}")
+        raise ValueError(f"expected an http or https URL, got {shown_url(value)}")
     if url.fragment:
-        raise ValueError(f"a fragment is never sent: leave #{url.fragment} out")
+        raise ValueError("a fragment is never sent: leave the # out, and what follows it")
     return value
 
 
@@ -69,16 +76,18 @@ class TsaSettings(BaseModel):
     url: str = Field(description="Where requests are posted, http or https.")
     roots: tuple[Path, ...] = Field(
         min_length=1,
-        description="Files with the root certificates its tokens must lead to. Get them from the "
-        "operator, not from a token.",
+        description="Files with the root certificates its tokens must lead to, self-issued ones. Get "
+        "them from the operator, not from a token. Keep an old root beside the new one: stored tokens "
+        "still need it.",
     )
     intermediates: tuple[Path, ...] = Field(
         default=(), description="Files with CA certificates that its tokens leave out."
     )
     certificate: Path | None = Field(
         default=None,
-        description="File with its one certificate, to accept no other. TSAs change theirs at least "
-        "every 15 months; leave it out unless you follow that.",
+        description="File with its one certificate, to accept no other; the CAs between it and the root "
+        "must then be under intermediates. TSAs change theirs at least every 15 months; leave it out "
+        "unless you follow that.",
     )
     policies: tuple[Oid, ...] = Field(
         default=(), description="Policies a token may carry, as object identifiers; empty: any."
@@ -176,6 +185,37 @@ class TsaSettings(BaseModel):
             raise ValueError("trusted_from must lie before trusted_until")
         return self
 
+    @property
+    def place(self) -> tuple[str, str | None, int | None, str]:
+        """Where requests go, in one spelling: two settings with the same one ask the same server."""
+        url = URL(self.url)
+        return url.scheme, url.host, url.port, url.raw_path_qs
+
+    def as_written(self) -> dict[str, Any]:
+        """What the operator wrote, ready for JSON; without a password in the proxy's URL."""
+        values = self.model_dump(mode="json", exclude_unset=True)
+        if self.proxy is not None:
+            values["proxy"] = without_userinfo(self.proxy)
+        return values
+
+    def outside_trust(self, now: datetime) -> str | None:
+        """Why no token of this moment would be believed; None when one would be.
+
+        Args:
+            now: aware.
+        """
+        if self.trusted_until is not None and now > self.trusted_until:
+            return (
+                f"trusted_until was {self.trusted_until.isoformat()}: every token it makes now is "
+                "refused (trust_window). Remove it, or move trusted_until"
+            )
+        if self.trusted_from is not None and now < self.trusted_from:
+            return (
+                f"trusted_from is {self.trusted_from.isoformat()}: every token it makes before is "
+                "refused (trust_window)"
+            )
+        return None
+
     def trust(self) -> TsaTrust:
         """What the verifier believes of this TSA, its certificates read from their files.
 
@@ -192,11 +232,16 @@ class TsaSettings(BaseModel):
                     "`certificate` wants the TSA's own alone; put the others under `intermediates`"
                 )
             (pinned,) = certificates
+        # Our own verifier takes any CA for an anchor, the second one takes roots alone.
+        roots = read_authorities(self.roots) if self.strict_only else read_roots(self.roots)
+        intermediates = read_authorities(self.intermediates)
+        if self.certificate is not None and pinned is not None:
+            check_pin(self.certificate, pinned, intermediates, roots)
         return TsaTrust(
             name=self.name,
             authority=self.authority,
-            roots=read_authorities(self.roots),
-            intermediates=read_authorities(self.intermediates),
+            roots=roots,
+            intermediates=intermediates,
             certificate=pinned,
             policies=frozenset(self.policies),
             trusted_from=self.trusted_from,

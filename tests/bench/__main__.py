@@ -1,4 +1,4 @@
-"""`make bench`: throughput, proofs and start-up, each as a ratio or against its target.
+"""`make bench`: throughput, proofs, timestamps and start-up, each as a ratio or against its target.
 
 Usage: python -m tests.bench [--receipts N] [--startup N] [--batches 1,16,64,256]
 """
@@ -17,11 +17,12 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from receiptledger.v1 import proof_pb2, proof_pb2_grpc, types_pb2
+from tests.bench.anchors import INTERVAL, Authorities, round_seconds
 from tests.bench.ceiling import verifications_per_second
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ SIGNED_BYTES = 520  # bytes under the signature of the receipts used here
 
 
 @contextmanager
-def daemon(folder: Path) -> Iterator[dict[str, object]]:
+def daemon(folder: Path, *arguments: str) -> Iterator[dict[str, Any]]:
     """A real daemon process; yields its "ready" event plus what it used."""
-    command = [sys.executable, "-m", "ledgerd", "serve", "--data-dir", str(folder)]
+    command = [sys.executable, "-m", "ledgerd", "serve", "--data-dir", str(folder), *arguments]
     command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     started = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -73,8 +74,9 @@ def load(address: object, batch: int, count: int, prefix: str) -> dict[str, floa
     return result
 
 
-async def proofs(address: object, chains: list[str], count: int, total: int) -> float:
-    """Proofs per second for receipts at random, eight askers at once."""
+async def proofs(address: object, chains: list[str], count: int, total: int) -> tuple[float, float]:
+    """Answers and inclusion proofs per second for receipts at random, eight askers at once."""
+    shown = 0
     pick = random.Random(1)
     async with grpc.aio.insecure_channel(str(address)) as channel:
         stub = proof_pb2_grpc.ProofServiceStub(channel)
@@ -84,12 +86,17 @@ async def proofs(address: object, chains: list[str], count: int, total: int) -> 
                 at = proof_pb2.ChainPosition(
                     chain=types_pb2.Chain(agent=pick.choice(chains)), position=pick.randrange(count)
                 )
-                await stub.GetProof(proof_pb2.GetProofRequest(at=at))
+                got = await stub.GetProof(proof_pb2.GetProofRequest(at=at))
+                # Of the receipt, its neighbour where there is one, the head leaf and the key leaf.
+                nonlocal shown
+                shown += 3 + got.HasField("previous")
 
         await ask(50)
+        shown = 0
         started = time.perf_counter()
         await asyncio.gather(*(ask(total // 8) for _ in range(8)))
-        return total / (time.perf_counter() - started)
+        elapsed = time.perf_counter() - started
+        return total / elapsed, shown / elapsed
 
 
 def main() -> None:
@@ -103,6 +110,8 @@ def main() -> None:
     print(f"load generator on the same cores, {AGENTS} agents, fsync on\n")
     with tempfile.TemporaryDirectory() as name:
         throughput(Path(name), options)
+    with tempfile.TemporaryDirectory() as name:
+        timestamps(Path(name))
     if options.startup:
         with tempfile.TemporaryDirectory() as name:
             startup(Path(name), options.startup)
@@ -127,8 +136,28 @@ def throughput(folder: Path, options: argparse.Namespace) -> None:
         print(f"\nlibsodium alone, again: {again:,.0f} verifications/s")
         time.sleep(1)  # the last seal
         chains = [f"b{batch}-{n}" for n in range(AGENTS)]
-        rate = asyncio.run(proofs(ready["grpc"], chains, each, 4_000))
-        print(f"full proofs (receipt, key, both paths): {rate:,.0f}/s, target 1,000/s")
+        answers, shown = asyncio.run(proofs(ready["grpc"], chains, each, 4_000))
+        print(f"inclusion proofs: {shown:,.0f}/s in {answers:,.0f} answers/s, target 1,000/s")
+
+
+def timestamps(folder: Path) -> None:
+    """What a verification and a round of anchoring cost, against their targets."""
+    with Authorities(folder) as authorities:
+        print()
+        for key, first, further in authorities.verifications():
+            print(
+                f"strict verification, {key:8} {1e3 * first:5.2f} ms for an authority's first token, "
+                f"{1e3 * further:5.2f} ms each further one, target 4 ms"
+            )
+        with daemon(folder / "data", "--config", str(authorities.config)) as ready:
+            used = round_seconds(
+                ready["grpc"], ready["log_key"], 20, lambda: cpu_seconds(ready["pid"])
+            )
+        share = 100 * used / (INTERVAL * (os.cpu_count() or 1))
+        print(
+            f"a round with two authorities: {1e3 * used:.0f} ms of daemon CPU, "
+            f"{share:.4f} % of all cores at the default interval, target 1 %"
+        )
 
 
 def startup(folder: Path, receipts: int) -> None:

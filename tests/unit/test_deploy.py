@@ -16,6 +16,7 @@ import pytest
 
 from deploy import check_alerts, example_config
 from ledgerd.anchoring.metrics import RESULTS
+from ledgerd.commands import app
 from ledgerd.config import AgentKey, Settings, TsaSettings, load_settings
 from ledgerd.metrics import RECEIPT_REASONS
 from receiptledger.core.errors import Reason
@@ -405,3 +406,27 @@ def test_runbook_quotes_messages_verbatim_and_completely() -> None:
     assert len(plain) == len(quoted)
     assert plain <= code_messages(REFUSALS | OTHERS)
     assert code_messages(REFUSALS) <= plain
+
+
+def test_runbook_quotes_events_that_are_logged() -> None:
+    """Whoever searches the journal for them must find them."""
+    texts = {
+        node.value
+        for path in (ROOT / "ledgerd").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    flat = " ".join(RUNBOOK.split())
+    said = re.findall(r"(?:event|journal says) `([^`]+)`", flat)
+    said += re.findall(r"`((?:anchors are|receipts are) [^`]+)`", flat)
+    assert {"anchors are overdue", "anchors are no longer overdue"} <= set(said)
+    assert {"receipts are refused from now on", "receipts are taken again"} <= set(said)
+    for event in said:
+        assert any(text.startswith(event) for text in texts), event
+
+
+def test_runbook_names_commands_that_there_are() -> None:
+    flat = " ".join(RUNBOOK.split())
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    for name in re.findall(r"[`/]ledgerd ([a-z][a-z-]+)", flat):
+        assert name in commands, name

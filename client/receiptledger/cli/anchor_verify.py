@@ -1,13 +1,18 @@
-"""Sub-command `anchors verify`: the log's timestamps against the auditor's own authorities."""
+"""Sub-command `anchors verify`: the log's timestamps against the auditor's own authorities.
+
+A log may have very many. Each is fetched, judged and forgotten but for a few hundred bytes: what to print,
+and what decides whether later ones renew it. That has to wait for the last of them, and so has whether a
+key turns out to be compromised.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections import Counter
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,24 +20,27 @@ import typer
 from receiptledger.cli.options import (
     LEDGER_DEFAULT,
     AsJson,
+    At,
     Ledger,
     LogKeys,
     State,
     TrustFile,
     TsaRoots,
     build_trust,
+    moment_of,
     one_log_key,
 )
 from receiptledger.cli.output import CliError, Output
-from receiptledger.core.errors import EvidenceError
-from receiptledger.core.instants import format_instant, parse_instant
+from receiptledger.core.errors import EvidenceError, Reason
+from receiptledger.core.instants import format_instant
 from receiptledger.core.verdict import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
     from pathlib import Path
 
-    from receiptledger.anchor_check import CheckedAnchor
+    from receiptledger.core.anchor_bounds import Life
     from receiptledger.core.anchor_stamps import Stamp
     from receiptledger.core.trust import Trust
     from receiptledger.wire import Anchor
@@ -45,13 +53,6 @@ _STYLES = {
     "bad": "bold red",
     "revoked": "bold red",
 }
-
-At = Annotated[
-    str | None,
-    typer.Option(
-        "--at", metavar="TIME", help="When they must still hold, RFC 3339; now by default."
-    ),
-]
 
 
 def verify_anchors(
@@ -70,7 +71,7 @@ def verify_anchors(
     """Verify the log's timestamps against your own authorities.
 
     Exit 0 when all hold that are of your authorities, 1 when one is bad, 3 when one is revoked, expired
-    and not renewed, or when none is of your authorities.
+    and not renewed, or from the future, or when none is of your authorities.
     """
     believed = build_trust(log_key, trust, None, None, tsa_root)
     if not believed.tsas:
@@ -78,19 +79,79 @@ def verify_anchors(
             "no timestamp authority to verify by: give --tsa-root NAME=FILE, or name the roots you "
             "trust as [[tsa]] in the trust file"
         )
-    moment = _moment(at)
+    moment = moment_of(at)
     with _progress() as progress:
         found = asyncio.run(_verify(ledger, believed, state, number, progress))
-    raise typer.Exit(_report(Output(as_json), _judged(found, believed, moment)))
+    found.decide(believed.tsa_quorum, moment)
+    raise typer.Exit(_report(Output(as_json), found.rows))
 
 
 @dataclass(slots=True)
-class _Found:
-    """One timestamp and how it came out so far."""
+class _Row:
+    """What is kept of one timestamp."""
 
-    anchor: Anchor
-    stamp: Stamp | None  # None: not logged yet, or the ledger's evidence for it fails
-    error: EvidenceError | None = None
+    number: int
+    logged_as: str
+    tree_size: int
+    outcome: str
+    detail: str | None = None
+    tsa: str | None = None
+    revocation: str | None = None
+    life: Life | None = None  # of an accepted one
+    path: tuple[bytes, ...] = ()  # of an accepted one: SHA-256 of its certificates
+
+
+class _Found:
+    """The timestamps so far."""
+
+    def __init__(self) -> None:
+        self.rows: list[_Row] = []
+        self._compromised: set[bytes] = set()  # certificates, SHA-256
+        self._paths: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}
+
+    def failed(self, anchor: Anchor, error: EvidenceError) -> None:
+        """The ledger's evidence for one does not hold."""
+        self._add(anchor, "bad", str(error))
+
+    def judged(self, anchor: Anchor, stamp: Stamp | None) -> None:
+        """One that was judged, or that is not logged yet."""
+        from receiptledger.core.anchor_bounds import life_of
+
+        if stamp is None:
+            words = "its leaf is under no checkpoint yet; try again after the next seal"
+            self._add(anchor, "not logged yet", words)
+            return
+        row = self._add(
+            anchor, stamp.outcome.value, None if stamp.error is None else str(stamp.error)
+        )
+        self._compromised.update(sha256(one).digest() for one in stamp.compromised)
+        if stamp.tsa is not None and stamp.timestamp is not None:
+            row.tsa, row.revocation = stamp.tsa.name, stamp.timestamp.revocation
+            row.life, row.path = life_of(stamp), self._path(stamp.timestamp.path)
+
+    def decide(self, quorum: int, moment: datetime) -> None:
+        """What has become of each by a moment: later ones that hold renew earlier ones."""
+        from receiptledger.core.anchor_bounds import outcomes
+        from receiptledger.core.anchor_stamps import Outcome
+
+        for row in self.rows:
+            if not self._compromised.isdisjoint(row.path):
+                row.outcome, row.life = Outcome.VOID.value, None
+                row.detail = "its certificate is shown to be compromised beside another timestamp"
+        found = outcomes([row.life for row in self.rows], quorum, moment)
+        for row, outcome in zip(self.rows, found, strict=True):
+            if outcome is not None:
+                row.outcome = outcome.value
+
+    def _add(self, anchor: Anchor, outcome: str, detail: str | None) -> _Row:
+        row = _Row(anchor.number, anchor.tsa, anchor.tree_size, outcome, detail)
+        self.rows.append(row)
+        return row
+
+    def _path(self, path: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """The same few paths again and again: each kept once."""
+        digests = tuple(sha256(one).digest() for one in path)
+        return self._paths.setdefault(digests, digests)
 
 
 async def _verify(
@@ -99,77 +160,66 @@ async def _verify(
     state: Path | None,
     number: int | None,
     progress: Callable[[int, int], None],
-) -> list[_Found]:
+) -> _Found:
     """Fetch and judge one timestamp, or all of them under one checkpoint."""
     from receiptledger.auditor import AsyncAuditor
 
-    found: list[_Found] = []
-    kept: dict[bytes, bytes] = {}
+    found = _Found()
     key = one_log_key(believed)
     async with AsyncAuditor(ledger, key, state, tsas=believed.tsas) as auditor:
         if number is not None:
             checked = await auditor.anchor(number)
-            return [_Found(checked.proof.anchor, _slim(checked, kept))]
-        listed = [anchor async for anchor in auditor.anchors()]
+            found.judged(checked.proof.anchor, checked.stamp)
+            return found
+        # Counted first: the checkpoint has to be newer than every one of them.
+        count = 0
+        async for _ in auditor.anchors():
+            count += 1
         size = (await auditor.checkpoint()).checkpoint.size
-        for anchor in listed:
-            try:
-                checked = await auditor.anchor(anchor.number, tree_size=size)
-                found.append(_Found(checked.proof.anchor, _slim(checked, kept)))
-            except EvidenceError as error:
-                found.append(_Found(anchor, None, error))
-            progress(len(found), len(listed))
+        async with aclosing(auditor.anchors()) as listed:
+            async for anchor in listed:
+                if anchor.number >= count:
+                    break
+                try:
+                    checked = await auditor.anchor(anchor.number, tree_size=size)
+                    found.judged(checked.proof.anchor, checked.stamp)
+                except EvidenceError as error:
+                    found.failed(anchor, error)
+                progress(anchor.number + 1, count)
+        if len(found.rows) < count:
+            raise EvidenceError(
+                Reason.NOT_FOUND,
+                "the ledger shows fewer timestamps than a moment ago",
+                want=str(count),
+                got=str(len(found.rows)),
+            )
     return found
 
 
-def _slim(checked: CheckedAnchor, kept: dict[bytes, bytes]) -> Stamp | None:
-    """Without the bytes that are verified, each certificate once: a list may be long."""
-    stamp = checked.stamp
-    if stamp is None:
-        return None
-    timestamp = stamp.timestamp
-    if timestamp is not None:
-        path = tuple(kept.setdefault(certificate, certificate) for certificate in timestamp.path)
-        timestamp = replace(timestamp, path=path)
-    return replace(stamp, note=b"", request=b"", response=b"", timestamp=timestamp)
-
-
-def _judged(found: list[_Found], believed: Trust, moment: datetime) -> list[_Found]:
-    """With what has become of each by a moment: later ones that hold renew earlier ones."""
-    from receiptledger.core.anchor_bounds import renewed
-
-    stamps = [one.stamp for one in found if one.stamp is not None]
-    outcomes = iter(renewed(stamps, believed.tsa_quorum, moment))
-    return [one if one.stamp is None else replace(one, stamp=next(outcomes)) for one in found]
-
-
-def _report(output: Output, found: list[_Found]) -> ExitCode:
+def _report(output: Output, rows: list[_Row]) -> ExitCode:
     counts: Counter[str] = Counter()
-    for one in found:
-        outcome, detail = _outcome(one)
-        counts[outcome] += 1
-        timestamp = None if one.stamp is None else one.stamp.timestamp
-        tsa = None if one.stamp is None or one.stamp.tsa is None else one.stamp.tsa.name
+    for row in rows:
+        counts[row.outcome] += 1
+        time = None if row.life is None else format_instant(row.life.gen_time)
         if output.as_json:
             output.line(
                 {
-                    "number": one.anchor.number,
-                    "outcome": outcome,
-                    "tsa": tsa,
-                    "logged_as": one.anchor.tsa,
-                    "tree_size": one.anchor.tree_size,
-                    "gen_time": None if timestamp is None else format_instant(timestamp.gen_time),
-                    "revocation": None if timestamp is None else timestamp.revocation,
-                    "detail": detail or None,
+                    "number": row.number,
+                    "outcome": row.outcome,
+                    "tsa": row.tsa,
+                    "logged_as": row.logged_as,
+                    "tree_size": row.tree_size,
+                    "gen_time": time,
+                    "revocation": row.revocation,
+                    "detail": row.detail,
                 }
             )
             continue
-        words = f"{tsa or one.anchor.tsa}, {one.anchor.tree_size} leaves"
-        if timestamp is not None:
-            words += f", {format_instant(timestamp.gen_time)}, revocation {timestamp.revocation}"
-        words += f": {detail}" if detail else ""
-        style = _STYLES.get(outcome, "yellow")
-        output.styled([(f"{one.anchor.number:>6}  ", ""), (f"{outcome:<21}", style), (words, "")])
+        words = f"{row.tsa or row.logged_as}, {row.tree_size} leaves"
+        words += f", {time}, revocation {row.revocation}" if time else ""
+        words += f": {row.detail}" if row.detail else ""
+        style = _STYLES.get(row.outcome, "yellow")
+        output.styled([(f"{row.number:>6}  ", ""), (f"{row.outcome:<21}", style), (words, "")])
     code = _exit_code(counts)
     if output.as_json:
         output.line({"summary": dict(sorted(counts.items())), "exit_code": int(code)})
@@ -179,32 +229,13 @@ def _report(output: Output, found: list[_Found]) -> ExitCode:
     return code
 
 
-def _outcome(one: _Found) -> tuple[str, str]:
-    if one.error is not None:
-        return "bad", str(one.error)
-    if one.stamp is None:
-        return (
-            "not logged yet",
-            "its leaf is under no checkpoint yet; try again after the next seal",
-        )
-    return one.stamp.outcome.value, "" if one.stamp.error is None else str(one.stamp.error)
-
-
 def _exit_code(counts: Counter[str]) -> ExitCode:
     if counts["bad"]:
         return ExitCode.INVALID
     good = counts["holds"] + counts["renewed"]
-    below = counts["revoked"] or counts["expired, not renewed"] or not good
+    doubtful = ("revoked", "expired, not renewed", "from the future")
+    below = not good or any(counts[name] for name in doubtful)
     return ExitCode.BELOW_POLICY if below else ExitCode.VALID
-
-
-def _moment(text: str | None) -> datetime:
-    if text is None:
-        return datetime.now(UTC)
-    try:
-        return parse_instant(text)
-    except ValueError as error:
-        raise CliError(f"--at {text!r} is no time: {error}") from None
 
 
 @contextmanager

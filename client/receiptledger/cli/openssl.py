@@ -1,7 +1,8 @@
 """How an auditor checks a bundle's timestamps without us: files for OpenSSL, and the lines to run.
 
 Everything OpenSSL is given is from the bundle (the note, the response, the authority's certificates in
-between) but the root, which is the auditor's own.
+between) but the root, which is the auditor's own. Where OpenSSL cannot verify what we can
+(`openssl_limits`), a comment says why.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from receiptledger.certificates import to_pem
+from receiptledger.cli.openssl_limits import obstacle
 from receiptledger.cli.output import CliError
 from receiptledger.core.anchor_stamps import Outcome
 from receiptledger.core.tsa_certificate import load_certificate
@@ -27,25 +29,26 @@ _SHOWN = (Outcome.HOLDS, Outcome.RENEWED, Outcome.EXPIRED)
 
 
 def openssl_lines(anchoring: Anchoring | None) -> list[str]:
-    """One shell line for each verified stamp that covers the receipt.
+    """One shell line for each verified stamp that covers the receipt, none twice.
 
     The files are named as inside the folder that :func:`extract` wrote, for that is where the lines
     run: OpenSSL takes a space or comma in the path of `-untrusted` for the end of a file's name.
     """
     if anchoring is None:
         return []
-    return [
+    lines = (
         _line(stamp, stamp.timestamp)
         for stamp in anchoring.stamps
         if stamp.timestamp is not None and anchoring.covers(stamp) and stamp.outcome in _SHOWN
-    ]
+    )
+    return list(dict.fromkeys(lines))
 
 
 def extract(anchoring: Anchoring | None, folder: Path) -> int:
     """Write the files of every verified stamp; existing ones of the same name are replaced.
 
     Returns:
-        How many stamps.
+        How many stamps; for none, the folder is not made.
 
     Raises:
         CliError: a file cannot be written.
@@ -55,6 +58,8 @@ def extract(anchoring: Anchoring | None, folder: Path) -> int:
         for stamp in (() if anchoring is None else anchoring.stamps)
         if stamp.timestamp is not None
     ]
+    if not files:
+        return 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for of_stamp in files:
@@ -85,8 +90,9 @@ def _between(stamp: Stamp, timestamp: Timestamp) -> tuple[bytes, ...]:
 
 def _line(stamp: Stamp, timestamp: Timestamp) -> str:
     name = f"anchor-{stamp.index}"
-    if timestamp.key_algorithm == "ed25519" or "pss" in timestamp.signature_algorithm:
-        return f"# {name}: `openssl ts` cannot read {timestamp.signature_algorithm} signatures"
+    why = obstacle(stamp.response, timestamp)
+    if why is not None:
+        return f"# {name}: not for `openssl ts`: {why}"
     words = ["openssl", "ts", "-verify", "-in", f"{name}.tsr"]
     words += ["-data", f"checkpoint-{stamp.size}.note", "-CAfile", f"{name}-root.pem"]
     if _between(stamp, timestamp):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,22 +14,27 @@ from receiptledger.certificates import read_bounded, read_certificates
 from receiptledger.cli.output import CliError
 from receiptledger.core.encoding import base64url_decode, parse_digest
 from receiptledger.core.errors import EvidenceError
+from receiptledger.core.instants import parse_instant
 from receiptledger.core.leaf import is_tsa_name
 from receiptledger.core.note import VerifierKey
 from receiptledger.core.timestamp_types import TsaTrust
-from receiptledger.core.trust import POLICIES, Trust
+from receiptledger.core.trust import MAX_TSAS, POLICIES, Trust
 from receiptledger.trust import load_trust
+from receiptledger.trust_tsa import check_operators
 
 __all__ = [
     "AgentKeys",
     "AsJson",
+    "At",
     "Ledger",
     "LogKeys",
     "State",
     "TrustFile",
     "TsaRoots",
     "build_trust",
+    "moment_of",
     "one_log_key",
+    "one_stdin",
     "parse_hash",
     "parse_public_key",
     "read_file",
@@ -84,6 +90,44 @@ State = Annotated[
         help="Remember the last verified checkpoint in this file, and hold the log against it.",
     ),
 ]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="Judge timestamps as of this moment, RFC 3339; now by default.",
+    ),
+]
+
+
+def moment_of(at: str | None) -> datetime:
+    """The moment of judging: what `--at` says, or now in whole seconds; aware.
+
+    Raises:
+        CliError: it is no time.
+    """
+    if at is None:
+        return datetime.now(UTC).replace(microsecond=0)
+    try:
+        return parse_instant(at)
+    except ValueError as error:
+        raise CliError(f"--at {at[:80]!r}: {error}") from None
+
+
+def one_stdin(files: dict[str, Path | None]) -> None:
+    """Refuse the standard input for more than one file: the second would be empty.
+
+    Args:
+        files: by the argument or option that names them.
+
+    Raises:
+        CliError: names them.
+    """
+    named = [name for name, path in files.items() if path is not None and str(path) == "-"]
+    if len(named) > 1:
+        raise CliError(
+            f"- is the standard input, which is read once: not for {' and '.join(named)}"
+        )
 
 
 def read_file(path: Path, limit: int, what: str) -> bytes:
@@ -175,6 +219,8 @@ def build_trust(
 
 def _with_roots(tsas: tuple[TsaTrust, ...], options: list[str]) -> tuple[TsaTrust, ...]:
     """The trust file's authorities and those of the options; each of the latter is its own operator."""
+    if not options:
+        return tsas
     found = {tsa.name: tsa for tsa in tsas}
     for text in options:
         name, equals, file = text.partition("=")
@@ -192,6 +238,12 @@ def _with_roots(tsas: tuple[TsaTrust, ...], options: list[str]) -> tuple[TsaTrus
             if known is None
             else replace(known, roots=(*known.roots, *roots))
         )
+    if len(found) > MAX_TSAS:
+        raise CliError(f"{len(found)} timestamp authorities, at most {MAX_TSAS}")
+    try:
+        check_operators(found.values())
+    except ValueError as error:
+        raise CliError(f"--tsa-root: {error}") from None
     return tuple(found.values())
 
 

@@ -1,7 +1,7 @@
 """What the command writes: one JSON document or JSON Lines, or text for people; never both.
 
 Text for people goes through `printable`, since receipts and bundles come from strangers and a terminal
-obeys control characters.
+obeys control characters; JSON has them escaped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 from rich.text import Text
+
+from receiptledger.core.verdict import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,11 +63,11 @@ class Output:
 
     def document(self, value: object) -> None:
         """The command's one JSON document."""
-        self.raw(json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")
+        self.raw(json_text(value, indent=2).encode() + b"\n")
 
     def line(self, value: object) -> None:
         """One line of JSON Lines."""
-        self.raw(json.dumps(value, ensure_ascii=False).encode() + b"\n")
+        self.raw(json_text(value).encode() + b"\n")
 
     def raw(self, data: bytes) -> None:
         """Bytes as they are."""

@@ -7,14 +7,13 @@ are judged at the time the token states, never now.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from receiptledger.certificates import read_bounded, read_certificates, read_crls
-from receiptledger.cli.options import AsJson, read_file
+from receiptledger.cli.options import AsJson, one_stdin, read_file
 from receiptledger.cli.output import CliError, Output
 from receiptledger.core.instants import format_instant
 from receiptledger.core.timestamp import (
@@ -26,16 +25,7 @@ from receiptledger.core.timestamp import (
     verify_response,
     verify_token,
 )
-from receiptledger.core.timestamp_der import (
-    INTEGER,
-    OCTET_STRING,
-    OID,
-    SEQUENCE,
-    Members,
-    integer,
-    object_identifier,
-    parse,
-)
+from receiptledger.core.timestamp_request import parse_request
 from receiptledger.core.verdict import ExitCode
 from receiptledger.trust_tsa import is_oid
 
@@ -43,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from receiptledger.core.timestamp import Timestamp
+    from receiptledger.core.timestamp_request import TimestampRequest
 
 __all__ = ["timestamp"]
 
@@ -77,7 +68,9 @@ def verify(
     request: Annotated[
         Path | None,
         typer.Option(
-            "--request", metavar="TSQ", help="The request: its nonce must be the token's."
+            "--request",
+            metavar="TSQ",
+            help="The request: its hash, its nonce and its policy must be the token's.",
         ),
     ] = None,
     intermediate: Annotated[
@@ -111,18 +104,19 @@ def verify(
         policies=frozenset(policy or ()),
     )
     evidence = RevocationEvidence(crls=_all(crl or [], "--crl", read_crls))
+    one_stdin({"RESPONSE": response, "--message": message, "--request": request})
     data = read_file(response, MAX_FILE_BYTES, "response")
     stamped = read_file(message, MAX_MESSAGE_BYTES, "message")
     output = Output(as_json)
     check = verify_token if token else verify_response
+    asked = None if request is None else _asked(request)
+    nonce = None if asked is None else asked.nonce
     try:
-        asked = None if request is None else _Asked.read(request)
-        nonce = None if asked is None else asked.nonce
         accepted = check(data, stamped, trust, nonce=nonce, evidence=evidence)
         if asked is not None:
-            asked.check(accepted, stamped)
+            _check_asked(asked, accepted, stamped)
     except TimestampError as error:
-        _refused(output, error)
+        _refused(output, error, _hint(data, token=token))
         raise typer.Exit(ExitCode.INVALID) from None
     _accepted(output, accepted, nonce)
 
@@ -160,64 +154,71 @@ def _all(
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a request asks for. Other people's are read too, so only what is needed of it is read."""
+def _asked(path: Path) -> TimestampRequest:
+    """A request as strictly as the ledger's own: what is not understood of it cannot be checked.
 
-    imprint: bytes
-    policy: str | None
-    nonce: int | None
-
-    @classmethod
-    def read(cls, path: Path) -> _Asked:
-        """From the user's own file, so that a bad one is misuse.
-
-        Raises:
-            CliError: it is no TimeStampReq (RFC 3161 section 2.4.1).
-        """
-        try:
-            members = Members(parse(read_file(path, MAX_FILE_BYTES, "request")), "request")
-            members.take(INTEGER)
-            imprint = Members(members.take(SEQUENCE), "imprint of the request")
-            imprint.take(SEQUENCE)
-            policy, nonce = members.optional(OID), members.optional(INTEGER)
-            return cls(
-                imprint=imprint.take(OCTET_STRING).content,
-                policy=None if policy is None else object_identifier(policy, "policy"),
-                nonce=None if nonce is None else integer(nonce, "nonce"),
-            )
-        except TimestampError as error:
-            raise CliError(f"{path} is no RFC 3161 request: {error}") from None
-
-    def check(self, accepted: Timestamp, message: bytes) -> None:
-        """The answer is to this request (RFC 3161 section 2.4.2).
-
-        Raises:
-            TimestampError: IMPRINT or POLICY.
-        """
-        digest = hashlib.new(accepted.hash_algorithm, message).digest()
-        if self.imprint != digest:
-            raise TimestampError(
-                Cause.IMPRINT,
-                "the request asks for another message",
-                want=digest.hex(),
-                got=self.imprint[:64].hex(),
-            )
-        if self.policy is not None and self.policy != accepted.policy:
-            raise TimestampError(
-                Cause.POLICY,
-                "issued under another policy than asked for",
-                want=self.policy,
-                got=accepted.policy,
-            )
+    Raises:
+        CliError: it is no TimeStampReq (RFC 3161 section 2.4.1) of the one form that is read. The file
+            is the user's own, so that a bad one is misuse.
+    """
+    try:
+        return parse_request(read_file(path, MAX_FILE_BYTES, "request"))
+    except TimestampError as error:
+        raise CliError(
+            f"{path} is no RFC 3161 request that can be held against it: {error}"
+        ) from None
 
 
-def _refused(output: Output, error: TimestampError) -> None:
+def _check_asked(asked: TimestampRequest, accepted: Timestamp, message: bytes) -> None:
+    """The answer is to this request (RFC 3161 section 2.4.2); its nonce was compared before.
+
+    Raises:
+        TimestampError: IMPRINT or POLICY.
+    """
+    if asked.hash_algorithm != accepted.hash_algorithm:
+        raise TimestampError(
+            Cause.IMPRINT,
+            "the imprint is of another hash than asked for",
+            want=asked.hash_algorithm,
+            got=accepted.hash_algorithm,
+        )
+    digest = hashlib.new(accepted.hash_algorithm, message).digest()
+    if asked.imprint != digest:
+        raise TimestampError(
+            Cause.IMPRINT,
+            "the request asks for another message",
+            want=digest.hex(),
+            got=asked.imprint.hex(),
+        )
+    if asked.policy is not None and asked.policy != accepted.policy:
+        raise TimestampError(
+            Cause.POLICY,
+            "issued under another policy than asked for",
+            want=asked.policy,
+            got=accepted.policy,
+        )
+
+
+def _hint(data: bytes, *, token: bool) -> str | None:
+    """What to do about a file of the other kind than was said."""
+    try:
+        kind = describe_response(data)["kind"]
+    except TimestampError:
+        return None
+    if kind == "token" and not token:
+        return "the file is a bare token, without the response around it: add --token"
+    if kind != "token" and token:
+        return "the file is a response and no bare token: leave out --token"
+    return None
+
+
+def _refused(output: Output, error: TimestampError, hint: str | None) -> None:
+    detail = str(error) if hint is None else f"{error}; {hint}"
     if output.as_json:
-        output.document({"result": "refused", "cause": error.cause.value, "detail": str(error)})
+        output.document({"result": "refused", "cause": error.cause.value, "detail": detail})
         return
     output.text(f"refused: {error.cause.value}", "bold red")
-    output.text(str(error))
+    output.text(detail)
 
 
 def _accepted(output: Output, accepted: Timestamp, nonce: int | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,22 +13,27 @@ from receiptledger.cli.openssl import extract, openssl_lines
 from receiptledger.cli.options import (
     AgentKeys,
     AsJson,
+    At,
     LogKeys,
     TrustFile,
     TsaRoots,
     build_trust,
+    moment_of,
+    one_stdin,
     read_file,
 )
-from receiptledger.cli.output import CliError, Output
+from receiptledger.cli.output import CliError, Output, complain
 from receiptledger.cli.show import show_verdict
 from receiptledger.core.bundle import MAX_BUNDLE_BYTES
 from receiptledger.core.checkpoint import Checkpoint, open_checkpoint
 from receiptledger.core.errors import EvidenceError
-from receiptledger.core.instants import format_instant, parse_instant
+from receiptledger.core.instants import format_instant
 from receiptledger.core.note import MAX_NOTE_BYTES
 from receiptledger.core.verify import verify_bundle
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from receiptledger.core.trust import Trust
     from receiptledger.core.verdict import Verdict
 
@@ -56,14 +60,7 @@ def verify(
             "--require", help="Demand more than validity; exit 3 when it is not shown. Repeatable."
         ),
     ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME",
-            help="Judge timestamps as of this moment, RFC 3339; default: now.",
-        ),
-    ] = None,
+    at: At = None,
     extract_anchors: Annotated[
         Path | None,
         typer.Option(
@@ -75,14 +72,14 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check a bundle offline. Exit 0 valid, 1 invalid, 2 unreadable, 3 valid but below the demands."""
-    believed = build_trust(log_key, trust, agent_key, require, tsa_root)
-    moment = datetime.now(UTC).replace(microsecond=0) if at is None else _moment(at)
-    believed = replace(believed, moment=moment)
+    one_stdin({"BUNDLE": bundle, "--remembered": remembered})
+    moment = moment_of(at)
+    believed = replace(build_trust(log_key, trust, agent_key, require, tsa_root), moment=moment)
     if remembered is not None:
         believed = replace(believed, remembered=_checkpoint(remembered, believed))
     verdict = verify_bundle(read_file(bundle, MAX_BUNDLE_BYTES, "bundle"), believed)
-    if extract_anchors is not None:
-        extract(verdict.anchoring, extract_anchors)
+    if extract_anchors is not None and not extract(verdict.anchoring, extract_anchors):
+        complain("nothing to extract: the bundle has no timestamp by an authority you named")
     output = Output(as_json)
     if as_json:
         output.raw(verdict.to_json().encode() + b"\n")
@@ -104,13 +101,6 @@ def _show_openssl(output: Output, verdict: Verdict, folder: Path | None, moment:
         output.text(f"  cd {shlex.quote(str(folder))}")
     for line in lines:
         output.text(f"  {line}")
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return parse_instant(text)
-    except ValueError as error:
-        raise CliError(f"--at {text[:80]!r}: {error}") from None
 
 
 def _checkpoint(path: Path, trust: Trust) -> Checkpoint:

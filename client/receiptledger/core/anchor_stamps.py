@@ -6,6 +6,7 @@ Order of the checks, shape before hashes before signatures:
    bundle's checkpoint extends it.
 2. The anchor leaf is in the log and names this checkpoint (size and root) and this very response.
 3. Evidence, where shown: its leaf is in the log and names the same, and the manifest of these parts.
+   What it says counts for every stamp of the same certificates (`anchor_evidence`).
 4. The request asks for exactly this note.
 5. The response answers it and satisfies one of the auditor's authorities entirely. Authorities are
    tried one by one and never pooled; the first that accepts is the one the stamp counts for, so one
@@ -19,14 +20,16 @@ certificate was revoked, `BAD` when it does not hold whoever is trusted.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Final
 
+from receiptledger.core.anchor_evidence import SharedEvidence
 from receiptledger.core.encoding import digest_text
 from receiptledger.core.errors import EvidenceError, LedgerError, Reason
 from receiptledger.core.leaf import AnchorLeaf, parse_leaf
 from receiptledger.core.merkle import verify_consistency
+from receiptledger.core.revocation import GOOD_REVOKED_LATER
 from receiptledger.core.timestamp import (
     NO_EVIDENCE,
     Cause,
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from receiptledger.core.checkpoint import Checkpoint
     from receiptledger.core.note import VerifierKey
 
-__all__ = ["Outcome", "Stamp", "judge_stamp", "open_anchored", "unplaced"]
+__all__ = ["Outcome", "Stamp", "judge_stamp", "logged_evidence", "open_anchored", "unplaced"]
 
 # What only the auditor's own choice of authorities says: another auditor may trust such a token.
 _NOT_TRUSTED: Final = frozenset(
@@ -68,6 +71,7 @@ class Outcome(StrEnum):
     HOLDS = "holds"
     RENEWED = "renewed"  # too old to hold by itself; later stamps that hold cover it in time
     EXPIRED = "expired, not renewed"
+    FUTURE = "from the future"  # of the moment of judging
     NOT_TRUSTED = "not trusted"  # by no authority the auditor named
     VOID = "revoked"
     BAD = "bad"
@@ -88,6 +92,7 @@ class Stamp:
         tsa: the auditor's authority that accepts it, or None.
         timestamp: what that one verified, or None.
         error: why it is not accepted, or None.
+        compromised: certificates of its path, DER, that void all their tokens whenever they were made.
     """
 
     note: bytes
@@ -100,6 +105,7 @@ class Stamp:
     tsa: TsaTrust | None = None
     timestamp: Timestamp | None = None
     error: LedgerError | None = None
+    compromised: tuple[bytes, ...] = ()
 
     @property
     def cause(self) -> Cause | None:
@@ -158,12 +164,26 @@ def unplaced(stamp: AnchorStamp, note: bytes, error: LedgerError) -> Stamp:
     )
 
 
+def logged_evidence(
+    stamp: AnchorStamp, anchored: Checkpoint, newest: Checkpoint
+) -> RevocationEvidence:
+    """The evidence beside a stamp, when it is what the log committed to for this very stamp.
+
+    Raises:
+        EvidenceError: with the reason of the first check that fails.
+    """
+    leaf = _logged("anchor leaf", stamp.leaf, newest)
+    _check_leaf(leaf, anchored, stamp.response)
+    return _evidence(stamp.evidence, leaf, newest)
+
+
 def judge_stamp(
     stamp: AnchorStamp,
     note: bytes,
     anchored: Checkpoint,
     newest: Checkpoint,
     tsas: tuple[TsaTrust, ...],
+    shared: SharedEvidence | None = None,
 ) -> Stamp:
     """What a stamp over a verified checkpoint shows by itself; time and quorum are for later.
 
@@ -173,9 +193,10 @@ def judge_stamp(
         anchored: the checkpoint in them, verified.
         newest: the bundle's checkpoint, verified.
         tsas: the auditor's authorities.
+        shared: all evidence of the bundle; None for the stamp's own alone.
     """
     logged_as: str | None = None
-    tsa, timestamp, outcome = None, None, Outcome.BAD
+    verified, outcome = _Verified(), Outcome.BAD
     failure: EvidenceError | None
     try:
         leaf = _logged("anchor leaf", stamp.leaf, newest)
@@ -183,9 +204,11 @@ def judge_stamp(
         _check_leaf(leaf, anchored, stamp.response)
         evidence = _evidence(stamp.evidence, leaf, newest)
         request = _request(stamp.request, note)
-        tsa, timestamp, refusal = _accepting(stamp.response, note, request, evidence, tsas)
-        outcome = Outcome.HOLDS if refusal is None else _outcome_of(refusal)
-        failure = refusal
+        if shared is None:
+            shared = SharedEvidence((evidence,))
+        verified = _accepting(stamp.response, note, request, evidence, shared, tsas)
+        failure = verified.refusal
+        outcome = Outcome.HOLDS if verified.refusal is None else _outcome_of(verified.refusal)
     except EvidenceError as error:
         failure = error
     return Stamp(
@@ -196,9 +219,10 @@ def judge_stamp(
         index=stamp.leaf.index,
         logged_as=logged_as,
         outcome=outcome,
-        tsa=tsa,
-        timestamp=timestamp,
+        tsa=verified.tsa,
+        timestamp=verified.timestamp,
         error=failure,
+        compromised=verified.compromised,
     )
 
 
@@ -267,26 +291,47 @@ def _request(data: bytes, note: bytes) -> TimestampRequest:
     return request
 
 
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """Who accepts a token, or why nobody does."""
+
+    tsa: TsaTrust | None = None
+    timestamp: Timestamp | None = None
+    refusal: TimestampError | None = None
+    compromised: tuple[bytes, ...] = ()
+
+
 def _accepting(
     response: bytes,
     note: bytes,
     request: TimestampRequest,
     evidence: RevocationEvidence,
+    shared: SharedEvidence,
     tsas: tuple[TsaTrust, ...],
-) -> tuple[TsaTrust | None, Timestamp | None, TimestampError | None]:
+) -> _Verified:
     """The first authority that accepts the response, or the gravest reason why none does."""
     failure = TimestampError(Cause.UNKNOWN_TSA, "no timestamp authority was given")
+    compromised: tuple[bytes, ...] = ()
     for at, tsa in enumerate(tsas):
         try:
-            timestamp = verify_response(response, note, tsa, nonce=request.nonce, evidence=evidence)
+            timestamp = verify_response(response, note, tsa, nonce=request.nonce)
             _check_asked(timestamp, request)
             _bounds_exist(timestamp)
+            # Before it can be refused as revoked: the refusal does not tell the path.
+            compromised += shared.compromised(timestamp.path)
+            state = shared.state(timestamp.path, evidence, timestamp.gen_time)
         except TimestampError as error:
             if at == 0 or _gravity(error) > _gravity(failure):
                 failure = error
         else:
-            return tsa, timestamp, None
-    return None, None, failure
+            return _Verified(tsa, _with_revocation(timestamp, state))
+    return _Verified(refusal=failure, compromised=compromised)
+
+
+def _with_revocation(timestamp: Timestamp, state: str) -> Timestamp:
+    """As verified together with the evidence that says this."""
+    more = ("revoked_later",) if state == GOOD_REVOKED_LATER else ()
+    return replace(timestamp, revocation=state, warnings=(*timestamp.warnings, *more))
 
 
 def _check_asked(timestamp: Timestamp, request: TimestampRequest) -> None:

@@ -4,13 +4,15 @@
 and quorum (`anchor_bounds`), and says how the check comes out:
 
 - fail: any stamp is bad, whoever made it; or none holds and one was revoked; or the bounds contradict
-  each other.
+  each other, or the lower one the moment of judging.
 - pass: a quorum of authorities says the receipt existed no later than some time.
 - expired, not renewed: a quorum said so, but not all of it still holds at the auditor's moment.
 - unknown: stamps cover the receipt, but too few are by authorities the auditor trusts.
 - not checked: nothing covers the receipt, or the auditor named no authority.
 
-Authorities of others are listed and never counted; their tokens are no failure.
+Authorities of others are listed and never counted; their tokens are no failure. A token from after the
+moment of judging shows nothing to exist, so it bounds nothing from above; that a receipt was appended
+after it would be a contradiction, so it does count from below.
 """
 
 from __future__ import annotations
@@ -21,28 +23,38 @@ from typing import TYPE_CHECKING, Any
 from receiptledger.core.anchor_bounds import (
     COUNTED,
     authorities,
+    is_future,
     names,
     not_after,
     not_before,
     renewed,
 )
-from receiptledger.core.anchor_stamps import Outcome, judge_stamp, open_anchored, unplaced
+from receiptledger.core.anchor_evidence import SharedEvidence
+from receiptledger.core.anchor_stamps import (
+    Outcome,
+    judge_stamp,
+    logged_evidence,
+    open_anchored,
+    unplaced,
+)
 from receiptledger.core.errors import EvidenceError, Reason
 from receiptledger.core.instants import format_instant, parse_instant
 from receiptledger.core.verdict import Check, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from receiptledger.core.anchor_stamps import Stamp
-    from receiptledger.core.bundle import Bundle
+    from receiptledger.core.bundle import AnchoredCheckpoint, Bundle
     from receiptledger.core.checkpoint import Checkpoint
-    from receiptledger.core.timestamp import Timestamp
+    from receiptledger.core.revocation import RevocationEvidence
     from receiptledger.core.trust import Trust
 
 __all__ = ["Anchoring", "judge_anchors"]
 
 NAME = "timestamps"  # of the check
+_BEFORE = COUNTED | {Outcome.FUTURE}  # what bounds a receipt from below
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +67,9 @@ class Anchoring:
         index: of the receipt's head leaf.
         not_after: the receipt existed no later than this; None when it is not shown.
         not_before: the receipt was appended no earlier than this; None when it is not shown.
-        anchored_by: names of the auditor's authorities behind `not_after`, sorted.
-        preceded_by: the same behind `not_before`.
+        anchored_by: names of the auditor's authorities behind `not_after`, sorted: those that say
+            themselves that the receipt existed by then, and no later ones.
+        preceded_by: the same behind `not_before`: those that say that it was appended after then.
         claim_fits: whether the receipt's own time is within the bounds; None when it cannot be said.
     """
 
@@ -132,44 +145,71 @@ def judge_anchors(
     """
     stamps = tuple(renewed(_judge_each(bundle, newest, trust), trust.tsa_quorum, trust.moment))
     seen = Anchoring(Check(NAME, Status.NOT_CHECKED, ""), stamps, bundle.head.index)
-    counted = [stamp for stamp in stamps if stamp.outcome in COUNTED]
-    after = [stamp for stamp in counted if seen.covers(stamp)]
-    before = [stamp for stamp in counted if seen.precedes(stamp)]
+    after = [stamp for stamp in stamps if stamp.outcome in COUNTED and seen.covers(stamp)]
+    before = [stamp for stamp in stamps if stamp.outcome in _BEFORE and seen.precedes(stamp)]
     upper, lower = not_after(after, trust.tsa_quorum), not_before(before, trust.tsa_quorum)
-    failure = _failure(stamps, upper, lower)
+    failure = _failure(stamps, upper, lower, trust.moment)
     if failure is not None:  # nothing follows from evidence of which a part is false
         return replace(seen, check=failure)
-    check = _check(seen, upper, trust)
+    behind = [one for one in after if upper and one.timestamp and one.timestamp.latest <= upper]
+    earlier = [one for one in before if lower and one.timestamp and one.timestamp.earliest >= lower]
+    check = _check(seen, upper, behind, trust)
     fits, flag = _claim(claimed, upper, lower)
     return replace(
         seen,
-        check=replace(check, detail=check.detail + flag + _from_the_future(stamps, trust.moment)),
+        check=replace(check, detail=check.detail + flag),
         not_after=upper,
         not_before=lower,
-        anchored_by=() if upper is None else tuple(names(after)),
-        preceded_by=() if lower is None else tuple(names(before)),
+        anchored_by=tuple(names(behind)),
+        preceded_by=tuple(names(earlier)),
         claim_fits=fits,
     )
 
 
 def _judge_each(bundle: Bundle, newest: Checkpoint, trust: Trust) -> list[Stamp]:
-    stamps: list[Stamp] = []
+    placed: list[tuple[AnchoredCheckpoint, Checkpoint | EvidenceError]] = []
+    evidence: list[RevocationEvidence] = []
     after = -1
     for anchor in bundle.anchors:
         try:
             anchored = open_anchored(anchor, newest, trust.log_keys, after)
         except EvidenceError as error:
-            stamps += [unplaced(stamp, anchor.note, error) for stamp in anchor.stamps]
+            placed.append((anchor, error))
             continue
         after = anchored.size
+        placed.append((anchor, anchored))
+        evidence += _logged(anchor, anchored, newest)
+    shared = SharedEvidence(evidence)
+    stamps: list[Stamp] = []
+    for anchor, where in placed:
+        if isinstance(where, EvidenceError):
+            stamps += [unplaced(stamp, anchor.note, where) for stamp in anchor.stamps]
+            continue
         stamps += [
-            judge_stamp(stamp, anchor.note, anchored, newest, trust.tsas) for stamp in anchor.stamps
+            judge_stamp(stamp, anchor.note, where, newest, trust.tsas, shared)
+            for stamp in anchor.stamps
         ]
     return stamps
 
 
+def _logged(
+    anchor: AnchoredCheckpoint, anchored: Checkpoint, newest: Checkpoint
+) -> list[RevocationEvidence]:
+    """The evidence of a checkpoint's stamps, without what makes a stamp bad when it is judged."""
+    found = []
+    for stamp in anchor.stamps:
+        try:
+            found.append(logged_evidence(stamp, anchored, newest))
+        except EvidenceError:
+            continue
+    return found
+
+
 def _failure(
-    stamps: tuple[Stamp, ...], upper: datetime | None, lower: datetime | None
+    stamps: tuple[Stamp, ...],
+    upper: datetime | None,
+    lower: datetime | None,
+    moment: datetime | None,
 ) -> Check | None:
     """What makes the evidence false, if anything does."""
     bad = [stamp for stamp in stamps if stamp.outcome is Outcome.BAD]
@@ -184,6 +224,12 @@ def _failure(
         reason = None if first.error is None else first.error.reason
         words = f"the stamp logged at leaf {first.index}{where}{more}: {first.error}"
         return Check(NAME, Status.FAIL, words, reason)
+    if lower is not None and moment is not None and is_future(lower, moment):
+        words = (
+            f"time from the future: appended no earlier than {format_instant(lower)}, but judged as "
+            f"of {format_instant(moment)}"
+        )
+        return Check(NAME, Status.FAIL, words, Reason.BAD_TIMESTAMP)
     if upper is not None and lower is not None and lower > upper:
         words = (
             "the authorities contradict each other: appended no earlier than "
@@ -193,8 +239,8 @@ def _failure(
     return None
 
 
-def _check(seen: Anchoring, upper: datetime | None, trust: Trust) -> Check:
-    """How the check comes out when nothing is false."""
+def _check(seen: Anchoring, upper: datetime | None, behind: list[Stamp], trust: Trust) -> Check:
+    """How the check comes out when nothing is false; `behind` are the stamps that make the bound."""
     stamps, quorum = seen.stamps, trust.tsa_quorum
     if not stamps:
         return _not_checked("no timestamp tokens in this bundle: no proof of time")
@@ -202,23 +248,31 @@ def _check(seen: Anchoring, upper: datetime | None, trust: Trust) -> Check:
         return _not_checked(f"{_tokens(len(stamps))}, not verified: no timestamp authority given")
     covering = [stamp for stamp in stamps if seen.covers(stamp)]
     if not covering:
-        return _not_checked("no timestamp covers this receipt yet")
-    agreeing = authorities(stamp for stamp in covering if stamp.outcome in COUNTED)
+        return _not_checked("no timestamp covers this receipt yet" + _not_counted(stamps, ()))
+    counted = authorities(stamp for stamp in covering if stamp.outcome in COUNTED)
+    agreeing = counted if upper is None else authorities(behind)
     agree = "1 authority agrees" if len(agreeing) == 1 else f"{len(agreeing)} authorities agree"
-    words = f"{agree}, {quorum} asked for" + _not_counted(covering) + _revocation(stamps)
+    later = len(counted - agreeing)
+    words = f"{agree}, {quorum} asked for" + (f"; {later} more stamped it later" if later else "")
+    words += _not_counted(stamps, covering) + _revocation(stamps)
     if upper is not None:
         return Check(NAME, Status.PASS, words)
     expired = authorities(stamp for stamp in covering if stamp.outcome is Outcome.EXPIRED)
-    status = Status.EXPIRED if len(agreeing | expired) >= quorum else Status.UNKNOWN
+    status = Status.EXPIRED if len(counted | expired) >= quorum else Status.UNKNOWN
     return Check(NAME, status, words)
 
 
-def _not_counted(stamps: list[Stamp]) -> str:
-    """Why some of the covering stamps do not count."""
+def _not_counted(stamps: Sequence[Stamp], covering: Sequence[Stamp]) -> str:
+    """Why some stamps do not count: the covering ones, and any that is revoked or from the future."""
     return "".join(
         f"; {_tokens(count)} {outcome.value}"
-        for outcome in (Outcome.EXPIRED, Outcome.VOID, Outcome.NOT_TRUSTED)
-        if (count := sum(stamp.outcome is outcome for stamp in stamps))
+        for outcome, among in (
+            (Outcome.EXPIRED, covering),
+            (Outcome.VOID, stamps),
+            (Outcome.NOT_TRUSTED, covering),
+            (Outcome.FUTURE, stamps),
+        )
+        if (count := sum(stamp.outcome is outcome for stamp in among))
     )
 
 
@@ -249,15 +303,6 @@ def _claim(
     if lower is not None and time < lower:
         return False, f"; the receipt claims {claimed}, which is before it can have been appended"
     return (None if upper is None else True), ""
-
-
-def _from_the_future(stamps: tuple[Stamp, ...], moment: datetime | None) -> str:
-    late = [stamp for stamp in stamps if stamp.timestamp and _after(stamp.timestamp, moment)]
-    return f"; {_tokens(len(late))} from after the moment of judging" if late else ""
-
-
-def _after(timestamp: Timestamp, moment: datetime | None) -> bool:
-    return moment is not None and timestamp.earliest > moment
 
 
 def _tokens(count: int) -> str:

@@ -28,6 +28,7 @@ from receiptledger.core.bundle_parts import (
 
 __all__ = [
     "MAX_ANCHORED_CHECKPOINTS",
+    "MAX_ANCHOR_BYTES",
     "MAX_EVIDENCE_BYTES",
     "MAX_EVIDENCE_PARTS",
     "MAX_REQUEST_BYTES",
@@ -46,6 +47,9 @@ MAX_REQUEST_BYTES = 4_096  # ours have about 70
 MAX_RESPONSE_BYTES = 65_536  # what the strict verifier reads; real ones have 0.5 to 7.4 KiB
 MAX_EVIDENCE_PARTS = 8  # CRLs, and as many OCSP responses, of one stamp: a path has 4 certificates
 MAX_EVIDENCE_BYTES = 262_144  # one CRL or OCSP response
+# Requests, responses and evidence of one bundle together, each stamp's own counted. A token has about
+# 6 KiB, but the revocation lists of some authorities are long.
+MAX_ANCHOR_BYTES = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,12 @@ class AnchorStamp:
     response: bytes
     leaf: LeafProof
     evidence: AnchorEvidence | None = None
+
+    @property
+    def weight(self) -> int:
+        """Bytes of request, response and evidence."""
+        parts = () if self.evidence is None else (*self.evidence.crls, *self.evidence.ocsps)
+        return len(self.request) + len(self.response) + sum(map(len, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +122,14 @@ def anchors_in(value: object) -> tuple[AnchoredCheckpoint, ...]:
     anchors = tuple(
         _anchor_in(item) for item in list_in(value, MAX_ANCHORED_CHECKPOINTS, "checkpoints")
     )
-    stamps = sum(len(anchor.stamps) for anchor in anchors)
-    if stamps > MAX_STAMPS:
-        raise ValueError(f"{stamps} stamps in all, at most {MAX_STAMPS}")
+    stamps = [stamp for anchor in anchors for stamp in anchor.stamps]
+    if len(stamps) > MAX_STAMPS:
+        raise ValueError(f"{len(stamps)} stamps in all, at most {MAX_STAMPS}")
+    if len({stamp.response for stamp in stamps}) < len(stamps):
+        raise ValueError("one response stands there twice")
+    weight = sum(stamp.weight for stamp in stamps)
+    if weight > MAX_ANCHOR_BYTES:
+        raise ValueError(f"{weight} bytes of tokens and evidence, at most {MAX_ANCHOR_BYTES}")
     return anchors
 
 

@@ -25,6 +25,7 @@ from receiptledger.core.revocation_finding import (
 )
 from receiptledger.core.revocation_ocsp import load_ocsp, ocsp_findings
 from receiptledger.core.timestamp_cause import Cause, TimestampError
+from receiptledger.core.timestamp_limits import MAX_BLOBS, MIN_RSA_BITS
 from receiptledger.core.tsa_certificate import load_certificate
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ __all__ = [
     "check_revocation",
     "covers",
 ]
-
-MAX_BLOBS: Final = 32  # CRLs and OCSP responses together: a path has at most seven to ask about
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,18 @@ NO_EVIDENCE: Final = RevocationEvidence()
 
 
 def check_revocation(
-    path: Sequence[TsaCertificate], evidence: RevocationEvidence, gen_time: datetime
+    path: Sequence[TsaCertificate],
+    evidence: RevocationEvidence,
+    gen_time: datetime,
+    min_rsa_bits: int = MIN_RSA_BITS,
 ) -> str:
     """What the evidence says about a verified path, the root excepted.
+
+    Args:
+        path: signer first, root last.
+        evidence: what there is.
+        gen_time: of the timestamp.
+        min_rsa_bits: for the key of an OCSP responder; the path's own keys are verified already.
 
     Returns:
         GOOD if every certificate is, GOOD_REVOKED_LATER if one was revoked later and harmlessly,
@@ -81,7 +89,7 @@ def check_revocation(
     Raises:
         TimestampError: REVOKED, EVIDENCE.
     """
-    states = _states(path, evidence, gen_time)
+    states = _states(path, evidence, gen_time, min_rsa_bits)
     # Revoked later is worth telling even where something else is missing.
     for state in (GOOD_REVOKED_LATER, UNKNOWN):
         if state in states:
@@ -112,7 +120,10 @@ def covers(path: Sequence[bytes], evidence: RevocationEvidence, gen_time: dateti
 
 
 def _states(
-    path: Sequence[TsaCertificate], evidence: RevocationEvidence, gen_time: datetime
+    path: Sequence[TsaCertificate],
+    evidence: RevocationEvidence,
+    gen_time: datetime,
+    min_rsa_bits: int = MIN_RSA_BITS,
 ) -> list[str]:
     if len(evidence.crls) + len(evidence.ocsps) > MAX_BLOBS:
         raise bad_evidence("too many CRLs and OCSP responses", want=f"at most {MAX_BLOBS}")
@@ -123,7 +134,11 @@ def _states(
         findings = [
             [
                 *(one for crl in crls for one in crl_findings(crl, certificate, issuer)),
-                *(one for ocsp in ocsps for one in ocsp_findings(ocsp, certificate, issuer)),
+                *(
+                    one
+                    for ocsp in ocsps
+                    for one in ocsp_findings(ocsp, certificate, issuer, min_rsa_bits)
+                ),
             ]
             for certificate, issuer in pairs
         ]

@@ -2,15 +2,24 @@
 
 A list speaks for a certificate when it bears the issuer's name, is signed by the issuer's key and covers
 the certificate: many issuers publish several lists, each for one distribution point, and a list that
-does not cover a certificate does not say that it is good. Delta and indirect lists are refused.
+does not cover a certificate does not say that it is good. But if the issuer signed it and it names the
+certificate all the same, then it is revoked: whoever publishes a revocation in the wrong list has still
+published it. Delta and indirect lists are refused.
+
+Lists are long, and whoever brings them chooses them. A list is cut into its parts once; its entries are
+walked once for each certificate, after the signature, without being opened, and every serial number on
+the way must be in its one form, or the entry looked for might stand there under another.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from receiptledger.core.revocation_entries import entry_of
 from receiptledger.core.revocation_finding import Finding, bad_evidence
+from receiptledger.core.timestamp_cause import TimestampError
 from receiptledger.core.timestamp_der import (
     BIT_STRING,
     GENERALIZED_TIME,
@@ -20,15 +29,20 @@ from receiptledger.core.timestamp_der import (
     Members,
     bit_string,
     der_error,
-    expect,
     integer,
     moment,
-    only,
     parse,
 )
-from receiptledger.core.timestamp_encode import encode_integer
+from receiptledger.core.timestamp_limits import (
+    CACHED_EVIDENCE,
+    CACHED_EVIDENCE_BYTES,
+    CACHED_FINDINGS,
+    MAX_CRL_BYTES,
+    MAX_LIST_NODES,
+)
+from receiptledger.core.timestamp_memory import Memory, digest_of
 from receiptledger.core.timestamp_signature import verify_signature
-from receiptledger.core.tsa_certificate import (
+from receiptledger.core.tsa_extensions import (
     CRL_SIGN,
     authority_key_identifier,
     general_names,
@@ -41,21 +55,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from receiptledger.core.timestamp_der import Node
-    from receiptledger.core.tsa_certificate import Extension, TsaCertificate
+    from receiptledger.core.tsa_certificate import TsaCertificate
+    from receiptledger.core.tsa_extensions import Extension
 
 __all__ = ["Crl", "crl_findings", "load_crl"]
 
-MAX_CRL_BYTES: Final = 1_048_576
-MAX_CRL_NODES: Final = 65_536  # entries are not opened until one is looked up
-
-ENUMERATED: Final = 0x0A
-_AUTHORITY_KEY_IDENTIFIER = "2.5.29.35"
-_DELTA = "2.5.29.27"
-_SCOPE = "2.5.29.28"  # issuingDistributionPoint
-_REASON = "2.5.29.21"
-_INVALIDITY_DATE = "2.5.29.24"
-_TBS = (SEQUENCE, SEQUENCE)
-_OPAQUE = frozenset({(*_TBS, SEQUENCE)})  # entries, and what is opened where it is used
+_AUTHORITY_KEY_IDENTIFIER: Final = "2.5.29.35"
+_DELTA: Final = "2.5.29.27"
+_SCOPE: Final = "2.5.29.28"  # issuingDistributionPoint
+_OPAQUE: Final = frozenset({(SEQUENCE, SEQUENCE)})  # the parts of the signed part
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +85,48 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crl:
-    """A list that was read; its signature is not verified."""
+    """A list that was read; its signature is not verified.
+
+    Attributes:
+        tbs: the signed part.
+        identifier, signature: of its signature.
+        issuer: DER Name.
+        this_update: UTC.
+        entries: where in `tbs` the entries begin; they end where `entries_end` says.
+        key_identifier: of its issuer's key, or None.
+        scope: which certificates it is about.
+        found: what it says, by certificate and issuer, as far as it was asked.
+    """
 
     tbs: bytes
     identifier: Node
     signature: bytes
     issuer: bytes
     this_update: datetime
-    entries: tuple[Node, ...]
+    entries: int
+    entries_end: int
     key_identifier: bytes | None
     scope: _Scope
+    found: Memory[tuple[bytes, bytes], list[Finding]] = field(
+        default_factory=lambda: Memory(CACHED_FINDINGS)
+    )
+
+
+_READ: Memory[bytes, Crl] = Memory(CACHED_EVIDENCE, CACHED_EVIDENCE_BYTES)
 
 
 def load_crl(der: bytes) -> Crl:
-    """Read a DER list.
+    """Read a DER list; what was read lately is remembered.
 
     Raises:
         TimestampError: DER, TOO_LARGE, EVIDENCE for a kind that is not supported.
     """
-    outer = Members(
-        parse(der, opaque=_OPAQUE, max_bytes=MAX_CRL_BYTES, max_nodes=MAX_CRL_NODES), "CRL"
-    )
+    return _READ.get(digest_of(der, MAX_CRL_BYTES), partial(_crl, der), len(der))
+
+
+def _crl(der: bytes) -> Crl:
+    top = parse(der, opaque=_OPAQUE, max_bytes=MAX_CRL_BYTES, max_nodes=MAX_LIST_NODES)
+    outer = Members(top, "CRL")
     tbs = outer.take(SEQUENCE)
     identifier = outer.take(SEQUENCE)
     signature = bit_string(outer.take(BIT_STRING), "CRL signature")
@@ -119,23 +148,29 @@ def load_crl(der: bytes) -> Crl:
         raise der_error("CRL version")
     extensions: Mapping[str, Extension] = {}
     if tagged is not None:
-        extensions = read_extensions(only(tagged, "CRL extensions"), "CRL extensions")
+        inside = parse(tagged.content, max_bytes=MAX_CRL_BYTES, max_nodes=MAX_LIST_NODES)
+        extensions = read_extensions(inside, "CRL extensions")
     for oid, extension in extensions.items():
         if oid == _DELTA or (extension.critical and oid != _SCOPE):
             raise bad_evidence("CRL extension is not supported", got=oid)
     authority = extensions.get(_AUTHORITY_KEY_IDENTIFIER)
     scope = extensions.get(_SCOPE)
+    # The entries are what lies in front of the extensions, which end the signed part.
+    end = len(tbs.raw) - (0 if tagged is None else len(tagged.raw))
     return Crl(
         tbs=tbs.raw,
         identifier=identifier,
         signature=signature,
         issuer=issuer,
         this_update=this_update,
-        entries=() if listed is None else listed.children,
+        entries=end - (0 if listed is None else len(listed.content)),
+        entries_end=end,
         key_identifier=None
         if authority is None
-        else authority_key_identifier(parse(authority.value)),
-        scope=_Scope() if scope is None else _read_scope(parse(scope.value)),
+        else authority_key_identifier(parse(authority.value, max_nodes=MAX_LIST_NODES)),
+        scope=_Scope()
+        if scope is None
+        else _read_scope(parse(scope.value, max_nodes=MAX_LIST_NODES)),
     )
 
 
@@ -143,43 +178,37 @@ def crl_findings(crl: Crl, certificate: TsaCertificate, issuer: TsaCertificate) 
     """What the list says about a certificate of this issuer; empty if it is not about it.
 
     Raises:
-        TimestampError: EVIDENCE, SIGNATURE, SIGNATURE_ALGORITHM, DER.
+        TimestampError: EVIDENCE, SIGNATURE, SIGNATURE_ALGORITHM, HASH_ALGORITHM, DER.
     """
     if not same_name(crl.issuer, issuer.subject):
         return []
+    return crl.found.get(
+        (certificate.der, issuer.der), partial(_findings, crl, certificate, issuer)
+    )
+
+
+def _findings(crl: Crl, certificate: TsaCertificate, issuer: TsaCertificate) -> list[Finding]:
     own = issuer.key_identifier
-    if None not in (own, crl.key_identifier) and own != crl.key_identifier:
-        return []  # by another key of the same name
-    if not crl.scope.covers(certificate):
-        return []
+    other_key = None not in (own, crl.key_identifier) and own != crl.key_identifier
+    try:
+        verify_signature(issuer.key, crl.identifier, crl.signature, crl.tbs)
+    except TimestampError:
+        if other_key:
+            return []  # by another key of the same name, as it says
+        raise
     usage = issuer.usage
     if usage is not None and CRL_SIGN not in usage:
         raise bad_evidence("issuer may not sign CRLs")
     if not issuer.valid_at(crl.this_update):
         raise bad_evidence("CRL is not of its issuer's time", got=crl.this_update.isoformat())
-    verify_signature(issuer.key, crl.identifier, crl.signature, crl.tbs)
-    serial = encode_integer(certificate.serial)
-    found = [_entry(node, crl) for node in crl.entries if node.content.startswith(serial)]
-    return found or [Finding(crl.this_update, complete=crl.scope.all_reasons)]
-
-
-def _entry(node: Node, crl: Crl) -> Finding:
-    members = Members(parse(node.raw), "CRL entry")
-    members.take(INTEGER)
-    revoked_at = moment(members.take(), "revocationDate")
-    listed = members.optional(SEQUENCE)
-    members.end()
-    reason = None
-    extensions = {} if listed is None else read_extensions(listed, "CRL entry extensions")
-    for oid, extension in extensions.items():
-        if oid == _REASON:
-            reason = integer(parse(extension.value), "reasonCode", ENUMERATED)
-        elif oid == _INVALIDITY_DATE:
-            since = expect(parse(extension.value), GENERALIZED_TIME, "invalidityDate")
-            revoked_at = min(revoked_at, moment(since, "invalidityDate"))
-        elif extension.critical:
-            raise bad_evidence("CRL entry extension is not supported", got=oid)
-    return Finding(crl.this_update, revoked_at, reason)
+    entry = entry_of(crl.tbs, crl.entries, crl.entries_end, certificate.serial)
+    about = crl.scope.covers(certificate) and not other_key
+    if entry is not None:
+        # Whatever the list is about: its issuer says here that this certificate is revoked.
+        return [Finding(crl.this_update, entry.revoked_at, entry.reason, complete=about)]
+    if not about:
+        return []
+    return [Finding(crl.this_update, complete=crl.scope.all_reasons)]
 
 
 def _read_scope(node: Node) -> _Scope:

@@ -43,7 +43,8 @@ class Finding:
         this_update: when it was known to be so.
         revoked_at: since when the certificate is revoked or invalid; None means not revoked.
         reason: CRLReason, or None if none is stated.
-        complete: it speaks of every reason there is; otherwise it cannot say "good".
+        complete: it is about this certificate, and of every reason there is; otherwise it can only
+            make things worse.
     """
 
     this_update: datetime
@@ -66,6 +67,7 @@ def judge(findings: Iterable[Finding], certificate: TsaCertificate, gen_time: da
         TimestampError: REVOKED.
     """
     result = UNKNOWN
+    later = False
     for finding in findings:
         if finding.revoked_at is not None:
             if finding.reason not in _HARMLESS or finding.revoked_at <= gen_time:
@@ -75,11 +77,13 @@ def judge(findings: Iterable[Finding], certificate: TsaCertificate, gen_time: da
                     want="not revoked, or later and for a harmless reason",
                     got=f"since {finding.revoked_at.isoformat()}, reason {finding.reason}",
                 )
-            result = GOOD_REVOKED_LATER
+            later = True
+            if finding.complete:
+                result = GOOD_REVOKED_LATER
         elif (
             result == UNKNOWN
             and finding.complete
             and gen_time <= finding.this_update <= certificate.not_after
         ):
             result = GOOD
-    return result
+    return GOOD_REVOKED_LATER if later and result == GOOD else result

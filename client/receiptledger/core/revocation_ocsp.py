@@ -2,17 +2,21 @@
 
 A response names a certificate by hashes of its issuer's name and key and by its serial number. One about
 other certificates is not looked at further. A responder's certificate must be issued by the same
-issuer directly, for OCSPSigning, and valid when it spoke; that it was not revoked itself is not asked,
-as its issuer vouches for it with a short life or id-pkix-ocsp-nocheck.
+issuer directly, for OCSPSigning, with a key as strong as any on the path, and valid when it spoke; that
+it was not revoked itself is not asked, as its issuer vouches for it with a short life or
+id-pkix-ocsp-nocheck. Several certificates may bear the responder's name: one under which all holds is
+enough.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from receiptledger.core.revocation_finding import Finding, bad_evidence
+from receiptledger.core.timestamp_cause import TimestampError
 from receiptledger.core.timestamp_der import (
     BIT_STRING,
     GENERALIZED_TIME,
@@ -30,14 +34,21 @@ from receiptledger.core.timestamp_der import (
     only,
     parse,
 )
-from receiptledger.core.timestamp_signature import HASH_OIDS, verify_signature
-from receiptledger.core.tsa_certificate import (
-    DIGITAL_SIGNATURE,
-    load_certificate,
-    read_extensions,
+from receiptledger.core.timestamp_limits import (
+    CACHED_EVIDENCE,
+    CACHED_EVIDENCE_BYTES,
+    MAX_OCSP_ANSWERS,
+    MAX_OCSP_BYTES,
+    MAX_OCSP_CERTIFICATES,
+    MAX_OCSP_NODES,
+    MIN_RSA_BITS,
 )
+from receiptledger.core.timestamp_memory import Memory, digest_of
+from receiptledger.core.timestamp_signature import HASH_OIDS, key_name, verify_signature
+from receiptledger.core.tsa_certificate import load_certificate
+from receiptledger.core.tsa_extensions import DIGITAL_SIGNATURE, read_extensions
 from receiptledger.core.tsa_name import same_name
-from receiptledger.core.tsa_path import check_critical
+from receiptledger.core.tsa_rules import check_critical
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,8 +58,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Ocsp", "load_ocsp", "ocsp_findings"]
 
-MAX_OCSP_BYTES: Final = 262_144
-
 ENUMERATED: Final = 0x0A
 _BASIC = "1.3.6.1.5.5.7.48.1.1"
 _OCSP_SIGNING = "1.3.6.1.5.5.7.3.9"
@@ -56,6 +65,7 @@ _OCSP_SIGNING = "1.3.6.1.5.5.7.3.9"
 _NAMING_HASHES = {**HASH_OIDS, "1.3.14.3.2.26": "sha1"}
 _GOOD, _REVOKED, _UNKNOWN = 0x80, 0xA1, 0x82
 _BY_NAME, _BY_KEY = 0xA1, 0xA2
+_OPAQUE = frozenset({(SEQUENCE, 0xA0, SEQUENCE)})  # certificates: read when one is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +99,22 @@ class Ocsp:
     certificates: tuple[bytes, ...]
 
 
+_READ: Memory[bytes, Ocsp] = Memory(CACHED_EVIDENCE, CACHED_EVIDENCE_BYTES)
+
+
 def load_ocsp(der: bytes) -> Ocsp:
-    """Read a DER OCSPResponse.
+    """Read a DER OCSPResponse; what was read lately is remembered.
 
     Raises:
-        TimestampError: DER, TOO_LARGE, EVIDENCE for a response without an answer.
+        TimestampError: DER, TOO_LARGE, EVIDENCE for a response without an answer, or one with too many
+            parts.
     """
-    outer = Members(parse(der, max_bytes=MAX_OCSP_BYTES), "OCSPResponse")
+    return _READ.get(digest_of(der, MAX_OCSP_BYTES), partial(_ocsp, der), len(der))
+
+
+def _ocsp(der: bytes) -> Ocsp:
+    top = parse(der, max_bytes=MAX_OCSP_BYTES, max_nodes=MAX_OCSP_NODES)
+    outer = Members(top, "OCSPResponse")
     status = integer(outer.take(), "OCSP status", ENUMERATED)
     tagged = outer.optional(0xA0)
     outer.end()
@@ -108,7 +127,8 @@ def load_ocsp(der: bytes) -> Ocsp:
     if kind != _BASIC:
         raise bad_evidence("OCSP response type", want=_BASIC, got=kind)
 
-    members = Members(parse(body, max_bytes=MAX_OCSP_BYTES), "BasicOCSPResponse")
+    basic = parse(body, opaque=_OPAQUE, max_bytes=MAX_OCSP_BYTES, max_nodes=MAX_OCSP_NODES)
+    members = Members(basic, "BasicOCSPResponse")
     tbs = members.take(SEQUENCE)
     identifier = members.take(SEQUENCE)
     signature = bit_string(members.take(BIT_STRING), "OCSP signature")
@@ -125,6 +145,12 @@ def load_ocsp(der: bytes) -> Ocsp:
     if tagged is not None:
         _no_critical(only(tagged, "OCSP extensions"))
     embedded = () if certificates is None else only(certificates, "OCSP certificates").children
+    for what, count, most in (
+        ("answers", len(singles), MAX_OCSP_ANSWERS),
+        ("certificates", len(embedded), MAX_OCSP_CERTIFICATES),
+    ):
+        if count > most:
+            raise bad_evidence(f"too many {what} in an OCSP response", want=f"at most {most}")
     return Ocsp(
         tbs=tbs.raw,
         identifier=identifier,
@@ -135,11 +161,16 @@ def load_ocsp(der: bytes) -> Ocsp:
     )
 
 
-def ocsp_findings(ocsp: Ocsp, certificate: TsaCertificate, issuer: TsaCertificate) -> list[Finding]:
+def ocsp_findings(
+    ocsp: Ocsp,
+    certificate: TsaCertificate,
+    issuer: TsaCertificate,
+    min_rsa_bits: int = MIN_RSA_BITS,
+) -> list[Finding]:
     """What the response says about a certificate of this issuer; empty if nothing.
 
     Raises:
-        TimestampError: EVIDENCE, SIGNATURE, SIGNATURE_ALGORITHM, CERTIFICATE, CHAIN, DER.
+        TimestampError: EVIDENCE, SIGNATURE, SIGNATURE_ALGORITHM, WEAK_KEY, CERTIFICATE, CHAIN, DER.
     """
     found = [
         single.finding
@@ -147,35 +178,48 @@ def ocsp_findings(ocsp: Ocsp, certificate: TsaCertificate, issuer: TsaCertificat
         if single.finding is not None and single.about(certificate, issuer)
     ]
     if found:
-        responder = _responder(ocsp, issuer)
-        for finding in found:
-            if not responder.valid_at(finding.this_update):
-                raise bad_evidence(
-                    "OCSP response is not of its responder's time",
-                    got=finding.this_update.isoformat(),
-                )
-        verify_signature(responder.key, ocsp.identifier, ocsp.signature, ocsp.tbs)
+        _verify(ocsp, found, issuer, min_rsa_bits)
     return found
 
 
-def _responder(ocsp: Ocsp, issuer: TsaCertificate) -> TsaCertificate:
-    """The certificate under which the response claims to be signed: the issuer's or a delegate's."""
-    if _named_by(ocsp.responder, issuer):
-        return issuer
-    for der in ocsp.certificates:
-        delegate = load_certificate(der)
-        if not _named_by(ocsp.responder, delegate):
-            continue
-        if not same_name(delegate.issuer, issuer.subject):
-            raise bad_evidence("OCSP responder has another issuer")
-        delegate.verify_issued_by(issuer)
-        if _OCSP_SIGNING not in (delegate.purposes or ()):
-            raise bad_evidence("OCSP responder's certificate is not for OCSPSigning")
-        if DIGITAL_SIGNATURE not in (delegate.usage or {DIGITAL_SIGNATURE}):
-            raise bad_evidence("OCSP responder may not sign")
-        check_critical(delegate)
-        return delegate
-    raise bad_evidence("certificate of the OCSP responder is missing")
+def _verify(ocsp: Ocsp, found: list[Finding], issuer: TsaCertificate, min_rsa_bits: int) -> None:
+    """Verify the response under the first certificate that bears its responder's name and will do.
+
+    A responder that changes its key keeps its name, and brings the old certificate along; and anybody
+    can add one of that name. So what is wrong with one candidate does not close the others.
+    """
+    refusal: TimestampError | None = None
+    for der in (issuer.der, *ocsp.certificates):
+        try:
+            responder = load_certificate(der)
+            if not _named_by(ocsp.responder, responder):
+                continue
+            if responder.der != issuer.der:
+                _check_delegate(responder, issuer, min_rsa_bits)
+            for finding in found:
+                if not responder.valid_at(finding.this_update):
+                    raise bad_evidence(
+                        "OCSP response is not of its responder's time",
+                        got=finding.this_update.isoformat(),
+                    )
+            verify_signature(responder.key, ocsp.identifier, ocsp.signature, ocsp.tbs)
+            return
+        except TimestampError as error:
+            refusal = refusal or error
+    raise refusal or bad_evidence("certificate of the OCSP responder is missing")
+
+
+def _check_delegate(delegate: TsaCertificate, issuer: TsaCertificate, min_rsa_bits: int) -> None:
+    """A responder that the issuer appointed (RFC 6960 section 4.2.2.2)."""
+    if not same_name(delegate.issuer, issuer.subject):
+        raise bad_evidence("OCSP responder has another issuer")
+    if _OCSP_SIGNING not in (delegate.purposes or ()):
+        raise bad_evidence("OCSP responder's certificate is not for OCSPSigning")
+    if DIGITAL_SIGNATURE not in (delegate.usage or {DIGITAL_SIGNATURE}):
+        raise bad_evidence("OCSP responder may not sign")
+    check_critical(delegate)
+    key_name(delegate.key, min_rsa_bits)
+    delegate.verify_issued_by(issuer)
 
 
 def _named_by(responder: Node, certificate: TsaCertificate) -> bool:

@@ -31,12 +31,13 @@ from receiptledger.core.revocation import (
 )
 from receiptledger.core.timestamp_algorithms import usable
 from receiptledger.core.timestamp_cause import Cause, TimestampError
-from receiptledger.core.timestamp_cms import check_attributes, parse_token
+from receiptledger.core.timestamp_cms import check_attributes
 from receiptledger.core.timestamp_der import only, parse
 from receiptledger.core.timestamp_describe import describe_response
 from receiptledger.core.timestamp_ess import ess_entries, signed_by
+from receiptledger.core.timestamp_open import open_response, open_token
 from receiptledger.core.timestamp_signature import digest, key_name, verify_signature
-from receiptledger.core.timestamp_tst import check_status, parse_tst_info, split_response
+from receiptledger.core.timestamp_tst import check_status
 from receiptledger.core.timestamp_types import DEFAULT_RULES, Timestamp, TimestampRules, TsaTrust
 from receiptledger.core.timestamp_window import check_time_window
 from receiptledger.core.tsa_certificate import load_certificate
@@ -44,11 +45,12 @@ from receiptledger.core.tsa_name import name_text, same_name
 from receiptledger.core.tsa_path import build_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from receiptledger.core.timestamp_cms import SignedData, SignerInfo
+    from receiptledger.core.timestamp_cms import SignerInfo
     from receiptledger.core.timestamp_der import Node
     from receiptledger.core.timestamp_ess import EssEntry
+    from receiptledger.core.timestamp_open import OpenToken
     from receiptledger.core.timestamp_tst import TstInfo
     from receiptledger.core.tsa_certificate import TsaCertificate
 
@@ -93,7 +95,7 @@ def verify_response(
     Raises:
         TimestampError: and nothing else, whatever the bytes are.
     """
-    status, token = split_response(response, rules.max_bytes)
+    status, token = open_response(response, rules.max_bytes)
     check_status(status, allow_granted_with_mods=rules.allow_granted_with_mods)
     if token is None:
         raise TimestampError(Cause.NO_TOKEN, "granted, but there is no token")
@@ -106,7 +108,7 @@ def token_of(response: bytes) -> bytes:
     Raises:
         TimestampError: TOO_LARGE, DER, NO_TOKEN.
     """
-    token = split_response(response, DEFAULT_RULES.max_bytes)[1]
+    token = open_response(response, DEFAULT_RULES.max_bytes)[1]
     if token is None:
         raise TimestampError(Cause.NO_TOKEN, "the response holds no token")
     return token
@@ -122,18 +124,18 @@ def verify_token(
     evidence: RevocationEvidence = NO_EVIDENCE,
 ) -> Timestamp:
     """Verify a bare TimeStampToken; arguments and errors as for :func:`verify_response`."""
-    data = parse_token(token, rules.max_bytes)
-    info = parse_tst_info(data.content)
+    opened = open_token(token, rules.max_bytes)
+    data, info = opened.data, opened.info
     _check_info(info, message, trust, nonce, rules)
     entries = ess_entries(data.signer)
     if rules.require_ess_v2 and "v2" not in entries:
         raise TimestampError(Cause.ESS, "the signer is named by SHA-1 alone", want="ESSCertIDv2")
     check_attributes(data)
 
-    embedded = _readable(data.certificates)
-    pool = [*embedded, *map(load_certificate, trust.intermediates)]
+    # Configured ones first: a path is searched with bounded effort.
+    pool = [*map(load_certificate, trust.intermediates), *opened.certificates]
     pinned = None if trust.certificate is None else load_certificate(trust.certificate)
-    signer = _signer(data, entries, pool, pinned)
+    signer = _signer(opened, entries, pool, pinned)
     key_algorithm = key_name(signer.key, rules.min_rsa_bits)
     signature_algorithm = verify_signature(
         signer.key,
@@ -148,11 +150,12 @@ def verify_token(
         [load_certificate(root) for root in trust.roots],
         info.gen_time,
         rules.min_rsa_bits,
+        opened.issued,
     )
     if info.tsa is not None:
         _check_tsa_name(info.tsa, signer)
     _check_trust_window(info, trust)
-    revocation = check_revocation(path, evidence, info.gen_time)
+    revocation = check_revocation(path, evidence, info.gen_time, rules.min_rsa_bits)
     timestamp = Timestamp(
         gen_time=info.gen_time,
         accuracy=info.accuracy,
@@ -197,32 +200,22 @@ def _check_info(
         )
 
 
-def _readable(certificates: Iterable[bytes]) -> list[TsaCertificate]:
-    """Certificates that came along; who cannot be read is left out, for nobody may be needed."""
-    found = []
-    for der in certificates:
-        try:
-            found.append(load_certificate(der))
-        except TimestampError:
-            continue
-    return found
-
-
 def _signer(
-    data: SignedData,
+    opened: OpenToken,
     entries: dict[str, tuple[EssEntry, ...]],
     pool: Sequence[TsaCertificate],
     pinned: TsaCertificate | None,
 ) -> TsaCertificate:
     """The certificate that the signer identifier and the signing-certificate attribute name."""
     candidates = [
-        one for one in ([*pool, pinned] if pinned else pool) if _identifies(data.signer, one)
+        one for one in ([*pool, pinned] if pinned else pool) if _identifies(opened.data.signer, one)
     ]
     if not candidates:
-        unread = len(data.certificates) - len(_readable(data.certificates))
-        if unread:
+        if opened.unread:
             raise TimestampError(
-                Cause.CERTIFICATE, "an embedded certificate cannot be read", got=f"{unread} of them"
+                Cause.CERTIFICATE,
+                "an embedded certificate cannot be read",
+                got=f"{opened.unread} of them",
             )
         raise TimestampError(
             Cause.NO_SIGNER_CERTIFICATE, "no certificate of the signer, embedded or configured"

@@ -78,6 +78,7 @@ class Cause(StrEnum):
     # Only from the daemon, which asks over a network.
     TIMEOUT = "timeout"
     TRANSPORT = "transport"
+    CREDENTIALS = "credentials"  # a file of ours with a secret, key or CA cannot be used
     HTTP_4XX = "http_4xx"
     HTTP_5XX = "http_5xx"
     RATE_LIMITED = "rate_limited"

@@ -30,6 +30,7 @@ from receiptledger.core.timestamp_der import (
     only,
     parse,
 )
+from receiptledger.core.timestamp_limits import MAX_CERTIFICATES, MAX_TOKEN_NODES
 from receiptledger.core.timestamp_signature import digest, hash_name
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ TST_INFO: Final = "1.2.840.113549.1.9.16.1.4"
 CONTENT_TYPE: Final = "1.2.840.113549.1.9.3"
 MESSAGE_DIGEST: Final = "1.2.840.113549.1.9.4"
 ALGORITHM_PROTECTION: Final = "1.2.840.113549.1.9.52"
-
-MAX_CERTIFICATES: Final = 32
 
 _CERTIFICATES, _CRLS = 0xA0, 0xA1
 _INSIDE = (SEQUENCE, 0xA0, SEQUENCE)  # ContentInfo, content, SignedData
@@ -114,7 +113,8 @@ def parse_token(token: bytes, max_bytes: int) -> SignedData:
         TimestampError: TOO_LARGE, DER, CONTENT_TYPE, SIGNERS, CERTIFICATE (too many of them),
             HASH_ALGORITHM, NO_SIGNED_ATTRIBUTES.
     """
-    members = Members(parse(token, opaque=_OPAQUE, max_bytes=max_bytes), "ContentInfo")
+    top = parse(token, opaque=_OPAQUE, max_bytes=max_bytes, max_nodes=MAX_TOKEN_NODES)
+    members = Members(top, "ContentInfo")
     _check_type(members.take(OID), SIGNED_DATA, "signed data")
     inside = only(members.take(0xA0), "ContentInfo content")
     members.end()

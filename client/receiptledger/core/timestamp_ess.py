@@ -18,8 +18,11 @@ from receiptledger.core.timestamp_der import (
     OCTET_STRING,
     SEQUENCE,
     Members,
+    der_error,
     integer,
+    only,
 )
+from receiptledger.core.timestamp_limits import MAX_ESS_ENTRIES, MAX_ESS_NAMES
 from receiptledger.core.timestamp_signature import digest, hash_name
 from receiptledger.core.tsa_name import same_name
 
@@ -100,6 +103,13 @@ def _entries(value: Node, version: str) -> tuple[EssEntry, ...]:
     listed = members.take(SEQUENCE).children
     members.optional(SEQUENCE)  # policies: whose certificate policies these are, is up to the path
     members.end()
+    if len(listed) > MAX_ESS_ENTRIES:
+        raise TimestampError(
+            Cause.ESS,
+            "the signing-certificate attribute names too many certificates",
+            want=f"at most {MAX_ESS_ENTRIES}",
+            got=str(len(listed)),
+        )
     return tuple(_entry(node, version) for node in listed)
 
 
@@ -119,10 +129,9 @@ def _entry(node: Node, version: str) -> EssEntry:
     names = parts.take(SEQUENCE).children
     serial = integer(parts.take(INTEGER), "issuerSerial")
     parts.end()
+    if len(names) > MAX_ESS_NAMES:
+        raise der_error("issuerSerial has too many names", want=f"at most {MAX_ESS_NAMES}")
     issuers = tuple(
-        child.raw
-        for general in names
-        if general.tag == _DIRECTORY_NAME
-        for child in general.children
+        only(general, "directoryName").raw for general in names if general.tag == _DIRECTORY_NAME
     )
     return EssEntry(name, hashed, issuers, serial)

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from receiptledger.core.timestamp_cause import Cause, TimestampError
 from receiptledger.core.timestamp_der import Members, algorithm, integer, only
+from receiptledger.core.timestamp_limits import MAX_RSA_BITS, MAX_RSA_EXPONENT, MAX_SALT_BYTES
 
 if TYPE_CHECKING:
     from receiptledger.core.timestamp_der import Node
@@ -51,8 +52,6 @@ _RSA_PSS = "1.2.840.113549.1.1.10"
 _MGF1 = "1.2.840.113549.1.1.8"
 _ED25519 = "1.3.101.112"
 _CURVES = {"secp256r1": "p256", "secp384r1": "p384", "secp521r1": "p521"}
-MAX_RSA_BITS: Final = 8_192
-_MAX_SALT = 512  # bytes: no RSA key in use has room for more
 
 
 def digest(name: str, data: bytes) -> bytes:
@@ -102,10 +101,18 @@ def key_name(key: PublicKey, min_rsa_bits: int = 0) -> str:
     """The name of a key's algorithm and size, such as "rsa3072", "p256" or "ed25519".
 
     Raises:
-        TimestampError: WEAK_KEY for an RSA key that is too short, or so long that it costs too much time,
-            and for another curve.
+        TimestampError: WEAK_KEY for an RSA key that is too short, for one so long or of an exponent so
+            large that it costs too much time, and for another curve.
     """
     if isinstance(key, rsa.RSAPublicKey):
+        exponent = key.public_numbers().e
+        if exponent > MAX_RSA_EXPONENT:
+            raise TimestampError(
+                Cause.WEAK_KEY,
+                "public exponent of an RSA key",
+                want=f"at most {MAX_RSA_EXPONENT}",
+                got=f"{exponent.bit_length()} bits",
+            )
         if not min_rsa_bits <= key.key_size <= MAX_RSA_BITS:
             raise TimestampError(
                 Cause.WEAK_KEY,
@@ -218,7 +225,7 @@ def _pss(parameters: Node | None) -> tuple[str, int]:
     members.end()
     same_hash = mask_hash is not None and hash_name(mask_hash, "PSS mask hash") == name
     plain = trailer is None or integer(only(trailer, "PSS trailer"), "PSS trailer") == 1
-    if mask_oid != _MGF1 or not same_hash or not plain or not 0 <= salt <= _MAX_SALT:
+    if mask_oid != _MGF1 or not same_hash or not plain or not 0 <= salt <= MAX_SALT_BYTES:
         raise _unsupported(f"RSASSA-PSS with mask {mask_oid}", "MGF1 with the same hash")
     return name, salt
 

@@ -37,14 +37,15 @@ from receiptledger.core.timestamp_der import (
     only,
     parse,
 )
+from receiptledger.core.timestamp_limits import MAX_TOKEN_NODES, MAX_USAGE_BYTES
 from receiptledger.core.timestamp_signature import hash_name
-from receiptledger.core.tsa_certificate import read_extensions
+from receiptledger.core.tsa_extensions import read_extensions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from receiptledger.core.tsa_certificate import Extension
+    from receiptledger.core.tsa_extensions import Extension
 
 __all__ = ["StatusInfo", "TstInfo", "check_status", "parse_tst_info", "split_response"]
 
@@ -134,7 +135,7 @@ def split_response(response: bytes, max_bytes: int) -> tuple[StatusInfo, bytes |
     """
     top = parse(response, opaque=frozenset({(SEQUENCE,)}), max_bytes=max_bytes)
     members = Members(top, "TimeStampResp")
-    status = _status_info(parse(members.take(SEQUENCE).raw))
+    status = _status_info(parse(members.take(SEQUENCE).raw, max_nodes=MAX_TOKEN_NODES))
     token = members.optional(SEQUENCE)
     members.end()
     return status, None if token is None else token.raw
@@ -163,7 +164,7 @@ def parse_tst_info(data: bytes) -> TstInfo:
         TimestampError: DER, TST_VERSION, HASH_ALGORITHM, SERIAL, GEN_TIME, ACCURACY,
             CRITICAL_EXTENSION.
     """
-    members = Members(parse(data), "TSTInfo")
+    members = Members(parse(data, max_nodes=MAX_TOKEN_NODES), "TSTInfo")
     version = integer(members.take(), "TSTInfo version")
     if version != 1:
         raise TimestampError(Cause.TST_VERSION, "TSTInfo version", want="1", got=str(version))
@@ -213,6 +214,8 @@ def _status_info(node: Node) -> StatusInfo:
     failures = members.optional(BIT_STRING)
     members.end()
     bits = b"" if failures is None else bit_string(failures, "failInfo")
+    if len(bits) > MAX_USAGE_BYTES:
+        raise der_error("failInfo is too long", want=f"at most {MAX_USAGE_BYTES} bytes")
     return StatusInfo(
         status,
         tuple(

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from receiptledger.core.note import VerifierKey
     from receiptledger.core.timestamp import TsaTrust
 
-__all__ = ["POLICIES", "Trust"]
+__all__ = ["MAX_TSAS", "POLICIES", "Trust"]
 
+MAX_TSAS = 32  # authorities: every token is held against each of them
 POLICIES = ("agent-key", "anchor", "claimed-time", "completeness", "remembered")
 
 

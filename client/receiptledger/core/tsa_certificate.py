@@ -8,29 +8,51 @@ key alone. Nothing here decides whom to trust: `tsa_path` does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from receiptledger.core.timestamp_cause import Cause, TimestampError
 from receiptledger.core.timestamp_der import (
     BIT_STRING,
-    BOOLEAN,
     INTEGER,
-    OCTET_STRING,
     SEQUENCE,
+    Budget,
     Members,
+    Node,
     algorithm,
     bit_string,
-    boolean,
     der_error,
-    expect,
     integer,
     moment,
-    object_identifier,
     only,
     parse,
 )
-from receiptledger.core.timestamp_signature import load_key, verify_signature
+from receiptledger.core.timestamp_limits import (
+    CACHED_CERTIFICATE_BYTES,
+    CACHED_CERTIFICATES,
+    MAX_CERTIFICATE_BYTES,
+    MAX_CERTIFICATE_NODES,
+)
+from receiptledger.core.timestamp_memory import Memory, digest_of
+from receiptledger.core.timestamp_signature import load_key, signature_hash, verify_signature
+from receiptledger.core.tsa_extensions import (
+    AUTHORITY_KEY_IDENTIFIER,
+    BASIC_CONSTRAINTS,
+    CRL_DISTRIBUTION_POINTS,
+    EXTENDED_KEY_USAGE,
+    KEY_USAGE,
+    PRIVATE_KEY_USAGE_PERIOD,
+    SUBJECT_ALTERNATIVE_NAME,
+    SUBJECT_KEY_IDENTIFIER,
+    alternative_names,
+    authority_key_identifier,
+    basic_constraints,
+    distribution_points,
+    key_period,
+    key_usage,
+    purposes,
+    read_extensions,
+    subject_key_identifier,
+)
 from receiptledger.core.tsa_name import check_name
 
 if TYPE_CHECKING:
@@ -39,34 +61,11 @@ if TYPE_CHECKING:
 
     from receiptledger.core.timestamp_der import Node
     from receiptledger.core.timestamp_signature import PublicKey
+    from receiptledger.core.tsa_extensions import Extension
 
-__all__ = ["Extension", "TsaCertificate", "general_names", "load_certificate", "read_extensions"]
-
-SUBJECT_KEY_IDENTIFIER: Final = "2.5.29.14"
-KEY_USAGE: Final = "2.5.29.15"
-SUBJECT_ALTERNATIVE_NAME: Final = "2.5.29.17"
-BASIC_CONSTRAINTS: Final = "2.5.29.19"
-NAME_CONSTRAINTS: Final = "2.5.29.30"
-CRL_DISTRIBUTION_POINTS: Final = "2.5.29.31"
-AUTHORITY_KEY_IDENTIFIER: Final = "2.5.29.35"
-EXTENDED_KEY_USAGE: Final = "2.5.29.37"
-
-DIGITAL_SIGNATURE, NON_REPUDIATION, KEY_CERT_SIGN, CRL_SIGN = 0, 1, 5, 6  # RFC 5280 4.2.1.3
-
-# Real certificates have 0.5 to 3 KB. Both bounds are small because a hostile authority may send new
-# ones every time, and what was read is kept.
-MAX_CERTIFICATE_BYTES: Final = 16_384
-CACHED_CERTIFICATES: Final = 64
+__all__ = ["TsaCertificate", "load_certificate"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """One extension: its value is DER, not opened."""
-
-    critical: bool
-    value: bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +86,8 @@ class TsaCertificate:
         constraints: (is a CA, path length or None), or None without basicConstraints.
         usage: the bits of keyUsage, or None.
         purposes: extendedKeyUsage as dotted OIDs, or None.
+        key_period: privateKeyUsagePeriod, first and last moment at which its key may sign; None for an
+            end that is not limited.
         key_identifier: of its own key, or None.
         issuer_key_identifier: of its issuer's key, or None.
         alternative_names: DER GeneralNames of subjectAltName.
@@ -109,6 +110,7 @@ class TsaCertificate:
     constraints: tuple[bool, int | None] | None
     usage: frozenset[int] | None
     purposes: tuple[str, ...] | None
+    key_period: tuple[datetime | None, datetime | None]
     key_identifier: bytes | None
     issuer_key_identifier: bytes | None
     alternative_names: tuple[bytes, ...]
@@ -137,48 +139,39 @@ class TsaCertificate:
         Raises:
             TimestampError: SIGNATURE, SIGNATURE_ALGORITHM, CERTIFICATE.
         """
-        if self.signed_as != self.identifier.raw:  # RFC 5280 section 4.1.1.2
-            raise TimestampError(Cause.CERTIFICATE, "certificate names two signature algorithms")
+        self.check_algorithm()
         return verify_signature(issuer.key, self.identifier, self.signature, self.tbs)
 
+    def check_algorithm(self) -> None:
+        """Check that its signature is by one allowed algorithm, whoever made it.
 
-@lru_cache(maxsize=CACHED_CERTIFICATES)
+        Raises:
+            TimestampError: CERTIFICATE, SIGNATURE_ALGORITHM, HASH_ALGORITHM, DER.
+        """
+        if self.signed_as != self.identifier.raw:  # RFC 5280 section 4.1.1.2
+            raise TimestampError(Cause.CERTIFICATE, "certificate names two signature algorithms")
+        signature_hash(self.identifier)
+
+
+# Unreadable ones are remembered as well: a hostile authority may send the same twenty every time.
+_READ: Memory[bytes, TsaCertificate] = Memory(CACHED_CERTIFICATES, CACHED_CERTIFICATE_BYTES)
+
+
 def load_certificate(der: bytes) -> TsaCertificate:
-    """Read a DER certificate.
+    """Read a DER certificate; what was read lately is remembered.
 
     Raises:
         TimestampError: CERTIFICATE.
     """
     try:
-        return _certificate(der)
+        return _READ.get(digest_of(der, MAX_CERTIFICATE_BYTES), lambda: _certificate(der), len(der))
     except TimestampError as error:
         raise _unreadable(error) from None
 
 
-def read_extensions(node: Node, what: str) -> dict[str, Extension]:
-    """Extensions (RFC 5280 section 4.1.2.9), at least one, none twice.
-
-    Raises:
-        TimestampError: DER.
-    """
-    found: dict[str, Extension] = {}
-    for child in expect(node, SEQUENCE, what).children:
-        members = Members(child, what)
-        oid = object_identifier(members.take(), what)
-        # FALSE is the default and should not be written; certificates in use do it all the same.
-        critical = members.optional(BOOLEAN)
-        value = members.take(OCTET_STRING).content
-        members.end()
-        if oid in found:
-            raise der_error(f"{what}: one twice", got=oid)
-        found[oid] = Extension(critical is not None and boolean(critical, what), value)
-    if not found:
-        raise der_error(f"{what}: none inside")
-    return found
-
-
 def _certificate(der: bytes) -> TsaCertificate:
-    outer = Members(parse(der, max_bytes=MAX_CERTIFICATE_BYTES), "certificate")
+    budget = Budget(MAX_CERTIFICATE_NODES)  # for all that is opened of it
+    outer = Members(parse(der, budget=budget), "certificate")
     tbs = outer.take(SEQUENCE)
     identifier = outer.take(SEQUENCE)
     algorithm(identifier, "signature algorithm")
@@ -190,12 +183,12 @@ def _certificate(der: bytes) -> TsaCertificate:
     version = 1 if tagged is None else 1 + integer(only(tagged, "version"), "version")
     serial = integer(members.take(INTEGER), "serial number")
     signed_as = members.take(SEQUENCE).raw
-    issuer = members.take(SEQUENCE).raw
+    issuer = members.take(SEQUENCE)
     validity = Members(members.take(SEQUENCE), "validity")
     not_before = moment(validity.take(), "notBefore")
     not_after = moment(validity.take(), "notAfter")
     validity.end()
-    subject = members.take(SEQUENCE).raw
+    subject = members.take(SEQUENCE)
     spki = members.take(SEQUENCE).raw
     members.optional(0x81)  # issuerUniqueID, subjectUniqueID: nobody's, and without meaning here
     members.optional(0x82)
@@ -209,15 +202,15 @@ def _certificate(der: bytes) -> TsaCertificate:
 
     def read(oid: str, reader: Callable[[Node], T]) -> T | None:
         found = extensions.get(oid)
-        return None if found is None else reader(parse(found.value))
+        return None if found is None else reader(parse(found.value, budget=budget))
 
     return TsaCertificate(
         der=der,
         tbs=tbs.raw,
         version=version,
         serial=serial,
-        issuer=issuer,
-        subject=subject,
+        issuer=issuer.raw,
+        subject=subject.raw,
         not_before=not_before,
         not_after=not_after,
         spki=spki,
@@ -225,74 +218,15 @@ def _certificate(der: bytes) -> TsaCertificate:
         identifier=identifier,
         signature=signature,
         extensions=extensions,
-        constraints=read(BASIC_CONSTRAINTS, _basic_constraints),
-        usage=read(KEY_USAGE, _key_usage),
-        purposes=read(EXTENDED_KEY_USAGE, _purposes),
-        key_identifier=read(SUBJECT_KEY_IDENTIFIER, _key_identifier),
+        constraints=read(BASIC_CONSTRAINTS, basic_constraints),
+        usage=read(KEY_USAGE, key_usage),
+        purposes=read(EXTENDED_KEY_USAGE, purposes),
+        key_period=read(PRIVATE_KEY_USAGE_PERIOD, key_period) or (None, None),
+        key_identifier=read(SUBJECT_KEY_IDENTIFIER, subject_key_identifier),
         issuer_key_identifier=read(AUTHORITY_KEY_IDENTIFIER, authority_key_identifier),
-        alternative_names=read(SUBJECT_ALTERNATIVE_NAME, _general_names) or (),
-        distribution_points=read(CRL_DISTRIBUTION_POINTS, _distribution_points) or frozenset(),
+        alternative_names=read(SUBJECT_ALTERNATIVE_NAME, alternative_names) or (),
+        distribution_points=read(CRL_DISTRIBUTION_POINTS, distribution_points) or frozenset(),
     )
-
-
-def _basic_constraints(node: Node) -> tuple[bool, int | None]:
-    members = Members(node, "basicConstraints")
-    flag = members.optional(BOOLEAN)
-    length = members.optional(INTEGER)
-    members.end()
-    ca = flag is not None and boolean(flag, "basicConstraints")
-    limit = None if length is None else integer(length, "pathLenConstraint")
-    if limit is not None and limit < 0:
-        raise der_error("pathLenConstraint is negative")
-    return ca, limit
-
-
-def _key_usage(node: Node) -> frozenset[int]:
-    data = bit_string(node, "keyUsage")
-    return frozenset(bit for bit in range(8 * len(data)) if data[bit // 8] & 0x80 >> bit % 8)
-
-
-def _purposes(node: Node) -> tuple[str, ...]:
-    return tuple(object_identifier(child, "extendedKeyUsage") for child in _sequence(node))
-
-
-def _key_identifier(node: Node) -> bytes:
-    return expect(node, OCTET_STRING, "subjectKeyIdentifier").content
-
-
-def authority_key_identifier(node: Node) -> bytes | None:
-    """The key identifier of an AuthorityKeyIdentifier, if it has one."""
-    identifier = Members(node, "authorityKeyIdentifier").optional(0x80)
-    return None if identifier is None else identifier.content
-
-
-def _sequence(node: Node) -> tuple[Node, ...]:
-    return expect(node, SEQUENCE, "extension").children
-
-
-def _general_names(node: Node) -> tuple[bytes, ...]:
-    return tuple(child.raw for child in _sequence(node))
-
-
-def _distribution_points(node: Node) -> frozenset[bytes]:
-    names: set[bytes] = set()
-    for point in _sequence(node):
-        where = Members(point, "distribution point").optional(0xA0)
-        if where is not None:
-            names |= general_names(where)
-    return frozenset(names)
-
-
-def general_names(where: Node) -> frozenset[bytes]:
-    """The full names (DER GeneralNames) of a DistributionPointName (RFC 5280 section 4.2.1.13).
-
-    One relative to the issuer, which nobody uses, gives none.
-
-    Raises:
-        TimestampError: DER.
-    """
-    full = only(where, "distribution point name")
-    return frozenset(name.raw for name in full.children) if full.tag == 0xA0 else frozenset()
 
 
 def _unreadable(error: TimestampError) -> TimestampError:

@@ -2,7 +2,8 @@
 
 The same name may be written as PrintableString in one certificate and as UTF8String in the next, or
 differ in case and spaces. Names only choose candidates and answer "is this the signer's name?"; that
-a certificate was issued by another is proven by its signature.
+a certificate was issued by another is proven by its signature. So a name that is unusually long may be
+compared byte for byte only: folding what a stranger wrote must stay cheap.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from typing import TYPE_CHECKING, Final
 from receiptledger.core.timestamp_der import (
     SEQUENCE,
     SET,
-    Members,
+    check_object_identifier,
+    der_error,
     expect,
     object_identifier,
     parse,
+)
+from receiptledger.core.timestamp_limits import (
+    MAX_FOLDED_BYTES,
+    MAX_NAME_ATTRIBUTES,
+    MAX_NAME_BYTES,
 )
 
 if TYPE_CHECKING:
@@ -26,8 +33,6 @@ if TYPE_CHECKING:
     Attribute = tuple[str, str | bytes]
 
 __all__ = ["check_name", "name_text", "same_name"]
-
-MAX_NAME_BYTES: Final = 4_096  # real names have some 100 bytes
 
 _CODECS: Final = {
     0x0C: "utf-8",  # UTF8String
@@ -58,16 +63,30 @@ def same_name(one: bytes, other: bytes) -> bool:
     Raises:
         TimestampError: DER, one of them is no Name.
     """
-    return one == other or _normal(one) == _normal(other)
+    if one == other:
+        return True
+    if max(len(one), len(other)) > MAX_FOLDED_BYTES:
+        return False
+    return _normal(one) == _normal(other)
 
 
-def check_name(name: bytes) -> None:
-    """Check the form of a DER Name.
+def check_name(name: Node) -> None:
+    """Check the form of a Name that was read.
 
     Raises:
-        TimestampError: DER, TOO_LARGE.
+        TimestampError: DER.
     """
-    _read(name)
+    if len(name.raw) > MAX_NAME_BYTES:
+        raise der_error("Name is too long", want=f"at most {MAX_NAME_BYTES} bytes")
+    count = 0
+    for relative in expect(name, SEQUENCE, "Name").children:
+        count += len(expect(relative, SET, "relative name").children)
+        if count > MAX_NAME_ATTRIBUTES:
+            raise der_error("Name has too many attributes", want=f"at most {MAX_NAME_ATTRIBUTES}")
+        for attribute in relative.children:
+            if len(expect(attribute, SEQUENCE, "name attribute").children) != 2:
+                raise der_error("name attribute is malformed", want="type and value")
+            check_object_identifier(attribute.children[0], "name attribute")
 
 
 def name_text(name: bytes) -> str:
@@ -104,17 +123,16 @@ def _normal(name: bytes) -> tuple[tuple[Attribute, ...], ...]:
 
 
 def _read(name: bytes) -> list[list[tuple[str, Node]]]:
-    """The relative names of a Name, each a list of attribute type and value."""
-    names = []
-    for relative in expect(parse(name, max_bytes=MAX_NAME_BYTES), SEQUENCE, "Name").children:
-        attributes = []
-        for attribute in expect(relative, SET, "relative name").children:
-            members = Members(attribute, "name attribute")
-            oid = object_identifier(members.take(), "name attribute")
-            attributes.append((oid, members.take()))
-            members.end()
-        names.append(attributes)
-    return names
+    """The relative names of a DER Name, each a list of attribute type and value."""
+    node = parse(name, max_bytes=MAX_NAME_BYTES)
+    check_name(node)
+    return [
+        [
+            (object_identifier(attribute.children[0], "name attribute"), attribute.children[1])
+            for attribute in relative.children
+        ]
+        for relative in node.children
+    ]
 
 
 def _text(value: Node) -> str | None:

@@ -8,6 +8,7 @@ from what the auditor asked for.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum, unique
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,28 @@ if TYPE_CHECKING:
     from receiptledger.core.anchors import Anchoring
     from receiptledger.core.errors import Reason
 
-__all__ = ["LIMITS_OF_PROOF", "Check", "ExitCode", "Status", "Verdict"]
+__all__ = ["LIMITS_OF_PROOF", "Check", "ExitCode", "Status", "Verdict", "json_text"]
 
 LIMITS_OF_PROOF = (
     "This shows who signed what, unchanged, in which order, and that the log commits to it. It does "
     "not show that the action was right, that its input was true, or that the agent recorded "
     "everything it did."
 )
+
+# What a terminal may obey and JSON lets stand: DEL and C1 controls, and marks that reorder text. The
+# names in a report come from strangers. Lone surrogates have no UTF-8.
+_ESCAPED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """JSON with its letters as they are, and all that could be obeyed or misread escaped (RFC 8259).
+
+    Args:
+        value: plain values.
+        indent: spaces for each level; None for one line.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 @unique
@@ -124,4 +140,4 @@ class Verdict:
 
     def to_json(self) -> str:
         """The report as indented JSON with a fixed member order."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+        return json_text(self.to_dict(), indent=2)

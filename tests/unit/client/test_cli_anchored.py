@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -20,9 +20,6 @@ from receiptledger.trust import format_trust
 from tests.helpers.anchored import AFTER, ALPHA, BEFORE, BETA, AnchoredWorld
 from tests.helpers.authority import Authority
 from tests.helpers.cases import named
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RSA = Authority("rsa", kind="rsa3072")
 EDWARDS = Authority("edwards", kind="ed25519")
@@ -165,7 +162,9 @@ def test_what_openssl_cannot_read_is_said(tmp_path: Path) -> None:
     files = Files(tmp_path, AnchoredWorld.made(EDWARDS), EDWARDS)
     result = files.verify()
     assert result.exit_code == 0
-    assert lines_of(result) == ["# anchor-3: `openssl ts` cannot read ed25519 signatures"]
+    assert lines_of(result) == [
+        "# anchor-3: not for `openssl ts`: it cannot read ed25519 signatures"
+    ]
 
 
 def test_extracted_files(files: Files) -> None:
@@ -198,6 +197,21 @@ def test_only_what_was_verified_is_extracted(files: Files) -> None:
     assert {path.name for path in out.glob("*.tsr")} == {"anchor-2.tsr", "anchor-5.tsr"}
     assert extract(None, out) == 0
     assert openssl_lines(None) == []
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["text", "json"])
+def test_nothing_to_extract_is_said(files: Files, as_json: tuple[str, ...]) -> None:
+    """Without authorities nothing is verified; a folder that stays empty would look like a fault."""
+    files.roots = []
+    out = files.folder / "out"
+    result = files.verify("--extract-anchors", out, *as_json)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "receiptledger: nothing to extract: the bundle has no timestamp by an authority you named\n"
+    )
+    assert not out.exists()
+    if as_json:
+        assert json.loads(result.stdout)["result"] == "valid"
 
 
 def test_a_folder_that_cannot_be_written(files: Files) -> None:
@@ -233,7 +247,7 @@ def test_now_is_the_moment_when_none_is_given(
         def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
             return datetime(2036, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 
-    monkeypatch.setattr("receiptledger.cli.verify.datetime", Later)
+    monkeypatch.setattr("receiptledger.cli.options.datetime", Later)
     result = files.verify(at=None)
     assert result.exit_code == 3
     assert "judged as of 2036-01-02T03:04:05Z" in result.stdout
@@ -278,6 +292,18 @@ def test_a_trust_file_with_authorities(files: Files) -> None:
             "a name in capitals": (("--tsa-root", "Alpha=x.pem"), "in lower case"),
             "no such file": (("--tsa-root", "alpha=x.pem"), "--tsa-root alpha: cannot read"),
             "no moment": (("--at", "yesterday"), "--at 'yesterday': expected an RFC 3339"),
+            "a root of two operators": (
+                ("--tsa-root", "gamma=alpha.pem"),
+                "tsa alpha and tsa gamma share a root certificate",
+            ),
+            "33 authorities": (
+                tuple(word for at in range(31) for word in ("--tsa-root", f"tsa-{at}=alpha.pem")),
+                "33 timestamp authorities, at most 32",
+            ),
+            "standard input for two": (
+                ("--remembered", "-"),
+                "- is the standard input, which is read once: not for BUNDLE and --remembered",
+            ),
             "no such demand": (("--require", "anchors"), "--require expects one of"),
         }
     ),
@@ -286,9 +312,78 @@ def test_misuse(
     files: Files, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], words: str
 ) -> None:
     monkeypatch.chdir(files.folder)
+    if "-" in args:
+        files.bundle = Path("-")
     result = files.verify(*args, at=None)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
+
+
+def test_a_trust_files_authority_under_another_name(files: Files) -> None:
+    """An option cannot make a second operator of one that the trust file names."""
+    path = files.folder / "trust.toml"
+    path.write_text(format_trust(replace(files.world.trust(), tsa_quorum=2, moment=None)))
+    more = ("--tsa-root", f"gamma={files.folder / 'alpha.pem'}")
+    result = cli("verify", files.bundle, "--trust", path, "--at", NOW, *more)
+    assert result.exit_code == 2
+    assert "tsa alpha and tsa gamma share a root certificate" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--trust", "--tsa-root"])
+def test_files_that_would_take_long_are_refused_at_once(files: Files, option: str) -> None:
+    path = files.folder / "long"
+    path.write_bytes(
+        b"a" + b".a" * 20_000 + b"=1\n" if option == "--trust" else b"-----BEGIN A-----" * 60_000
+    )
+    files.roots = []
+    result = files.verify(option, path if option == "--trust" else f"alpha={path}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+
+
+def test_who_is_behind_a_bound_and_nobody_else(tmp_path: Path) -> None:
+    world = AnchoredWorld.empty()
+    world.stamp(BEFORE, ALPHA)
+    world.stamp(BEFORE + timedelta(minutes=1), BETA)
+    world.seal()
+    world.stamp(AFTER, ALPHA)
+    world.stamp(AFTER + timedelta(minutes=1), BETA)
+    files = Files(tmp_path, world, ALPHA, BETA)
+    lines = files.verify().stdout.splitlines()
+    assert f"existed no later than {UPPER} (alpha)" in lines
+    assert "appended no earlier than 2026-11-30T09:50:59Z (beta)" in lines
+    assert any("1 authority agrees, 1 asked for; 1 more stamped it later" in line for line in lines)
+    facts = json.loads(files.verify("--json").stdout)["facts"]
+    assert (facts["anchored_by"], facts["preceded_by"]) == (["alpha"], ["beta"])
+
+
+def test_a_bundle_from_the_future(files: Files) -> None:
+    early = files.verify(at="2026-11-30T09:00:00Z")
+    assert early.exit_code == 1
+    assert "time from the future: appended no earlier than" in early.stdout
+    between = files.verify(at="2026-11-30T10:00:00Z")
+    assert between.exit_code == 3
+    assert "2 tokens from the future" in between.stdout
+    assert "existed no later than" not in between.stdout
+
+
+def test_the_report_holds_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    evil = Authority("\x1b[2J\x9b31m\u202egnihton")
+    world = AnchoredWorld.made(ALPHA)
+    world.round(AFTER, replace(evil, name="evil"))
+    world.stamps[-1].request, world.stamps[-1].response = answer = evil.answer(
+        world.stamps[-1].note, AFTER
+    )
+    world.log.leaves[world.stamps[-1].index] = world.anchor_leaf(
+        world.stamps[-1].size, answer[1], "evil"
+    ).encode()
+    files = Files(tmp_path, world, BETA)
+    result = files.verify("--json")
+    assert not {"\x1b", "\x9b", "\u202e"} & set(result.stdout)
+    details = [one["detail"] for one in json.loads(result.stdout)["timestamps"]]
+    assert any("\x9b31m\u202egnihton" in detail for detail in details)
+    text = files.verify().stdout
+    assert not {"\x1b", "\x9b", "\u202e"} & set(text)
 
 
 # inspect

@@ -110,6 +110,33 @@ def test_a_bare_token_is_taken_only_when_it_is_said(folder: Path) -> None:
     assert verify(folder, "good.tsr", "--token").exit_code == 1
 
 
+def test_a_file_of_the_other_kind_is_answered_with_a_hint(folder: Path) -> None:
+    for as_json in ((), ("--json",)):
+        bare = verify(folder, "good.tst", *as_json)
+        assert bare.exit_code == 1
+        assert "a bare token, without the response around it: add --token" in bare.stdout
+        whole = verify(folder, "good.tsr", "--token", *as_json)
+        assert whole.exit_code == 1
+        assert "a response and no bare token: leave out --token" in whole.stdout
+        for name in ("message", "rejected.tsr", "long.tsr"):
+            assert "--token" not in verify(folder, name, *as_json).stdout
+
+
+def test_what_is_printed_holds_nothing_that_a_terminal_obeys(folder: Path) -> None:
+    evil = "\x1b[2J\x9b31m\u202e\u2066\u200f"
+    words = forge.response(None, forge.status_info(2, [forge.text(evil)]))
+    (folder / "evil.tsr").write_bytes(words)
+    for more in ((), ("--json",)):
+        for result in (
+            verify(folder, "evil.tsr", *more),
+            cli("inspect", folder / "evil.tsr", *more),
+        ):
+            assert not {"\x1b", "\x9b", "\u202e", "\u2066", "\u200f"} & set(result.stdout)
+            assert "31m" in result.stdout
+    value = json.loads(cli("inspect", folder / "evil.tsr", "--json").stdout)
+    assert value["status_text"] == [evil]
+
+
 def test_certificates_that_the_response_leaves_out(folder: Path) -> None:
     assert cause(verify(folder, "bare.tsr", "--json")) == "no_signer_certificate"
     assert verify(folder, "bare.tsr", "--intermediate", folder / "chain.pem").exit_code == 0
@@ -173,21 +200,57 @@ def test_the_request_must_be_the_one_that_was_answered(
         assert cause(result) == expected
 
 
-def test_other_peoples_requests_are_read(folder: Path) -> None:
-    """Without parameters of the hash, certReq FALSE written out, an extension: not our one form."""
+def asking(
+    *, version: int = 1, imprint: bytes = forge.imprint(MESSAGE), more: bytes = b""
+) -> bytes:
+    """A request of any form, asking for what was answered."""
+    nonce = int.from_bytes(REQUEST[-19:-3], "big")
+    return forge.seq(forge.integer(version), imprint, forge.integer(nonce), more)
+
+
+def test_a_request_as_openssl_writes_it(folder: Path) -> None:
     path = folder / "theirs.tsq"
-    nonce = json.loads(verify(folder, "good.tsr", "--json").stdout)["nonce"]
-    path.write_bytes(
-        forge.seq(
-            forge.integer(1),
-            forge.imprint(MESSAGE, parameters=b""),
-            forge.integer(int(nonce)),
-            forge.boolean(False),
-            forge.tlv(0xA0, forge.extension("1.2.3", b"x")),
+    for more in (b"", forge.boolean(True)):
+        path.write_bytes(asking(more=more))
+        result = verify(folder, "good.tsr", "--request", path, "--json")
+        assert json.loads(result.stdout)["nonce_checked"] is True
+
+
+REQUESTS = {
+    "another version": asking(version=9),
+    "SHA-3": asking(
+        imprint=forge.seq(forge.algorithm("2.16.840.1.101.3.4.2.8"), forge.octets(bytes(32)))
+    ),
+    "SHA-1": asking(imprint=forge.seq(forge.algorithm("sha1"), forge.octets(bytes(20)))),
+    "an imprint of another length": asking(
+        imprint=forge.seq(forge.algorithm("sha256"), forge.octets(bytes(33)))
+    ),
+    "more in the imprint": asking(imprint=forge.imprint(MESSAGE)[:-32] + MESSAGE),
+    "two members too many in the imprint": asking(
+        imprint=forge.seq(
+            forge.algorithm("sha256"), forge.octets(bytes(32)), forge.NULL, forge.NULL
         )
-    )
+    ),
+    "a hash without parameters": asking(imprint=forge.imprint(MESSAGE, parameters=b"")),
+    "FALSE written out": asking(more=forge.boolean(False)),
+    "an extension": asking(more=forge.tlv(0xA0, forge.extension("1.2.3", b"x"))),
+    "members nobody knows": asking(more=forge.NULL + forge.NULL),
+    "bytes behind it": REQUEST + b"\0",
+    "cut short": REQUEST[:-1],
+    "nothing": b"",
+    "a response": RESPONSE,
+}
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_a_request_that_is_not_understood_whole_is_refused(folder: Path, request_: bytes) -> None:
+    """Else what it asks for beyond what is read would seem to have been answered."""
+    path = folder / "theirs.tsq"
+    path.write_bytes(request_)
     result = verify(folder, "good.tsr", "--request", path, "--json")
-    assert json.loads(result.stdout)["nonce_checked"] is True
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{path} is no RFC 3161 request that can be held against it: " in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def crls(folder: Path, name: str) -> tuple[object, ...]:
@@ -238,6 +301,14 @@ def test_revocation_lists(folder: Path) -> None:
                     *("--policy", "any"),
                 ),
                 "--policy expects an object identifier",
+            ),
+            "standard input for two": (
+                ("verify", "-", "--message", "-", "--root", "root.pem"),
+                "- is the standard input, which is read once: not for RESPONSE and --message",
+            ),
+            "standard input for three": (
+                ("verify", "-", "--message", "-", "--root", "root.pem", "--request", "-"),
+                "not for RESPONSE and --message and --request",
             ),
             "a request that is none": (
                 (

@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.serialization import (
 from receiptledger.certificates import read_bounded, read_certificates, read_crls, to_pem
 from receiptledger.core.note import NoteSigner
 from receiptledger.core.timestamp_types import TsaTrust
-from receiptledger.core.trust import Trust
+from receiptledger.core.trust import MAX_TSAS, Trust
 from receiptledger.trust import TrustError, format_trust, load_trust, parse_trust
+from receiptledger.trust_tsa import check_operators
 from tests.helpers import tsa_forge as forge
 from tests.helpers import tsa_pki as pki
 from tests.helpers.cases import named
@@ -79,7 +80,7 @@ tsa_quorum = 2
 ALPHA = TsaTrust(
     "alpha",
     "Alpha Trust",
-    (A, A, B),
+    (A, A, C),
     (C,),
     C,
     frozenset({"1.2.3.4", "0.4.0.2023.1.1"}),
@@ -95,7 +96,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "a.pem").write_bytes(to_pem((A,)))
     (tmp_path / "b.der").write_bytes(B)
     (tmp_path / "c.pem").write_bytes(b"Subject: C\n" + to_pem((C,)))
-    (tmp_path / "sub" / "both.pem").write_bytes(to_pem((A, B)))
+    (tmp_path / "sub" / "both.pem").write_bytes(to_pem((A, C)))
     (tmp_path / "crl.pem").write_bytes(crl(1).public_bytes(Encoding.PEM))
     secret = key(1).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (tmp_path / "key.pem").write_bytes(to_pem((A,)) + secret)
@@ -170,7 +171,7 @@ def test_and_back(folder: Path) -> None:
             "too long": (('"b.der"', '"long.pem"'), "too long"),
             "broken PEM text": (
                 ('"b.der"', '"-----BEGIN CERTIFICATE-----\\nx\\n"'),
-                "roots: the PEM text: no certificate",
+                "roots: the PEM text: a PEM block that does not end",
             ),
             "certificate a list": (
                 ('certificate = "c.pem"', 'certificate = ["c.pem"]'),
@@ -194,6 +195,10 @@ def test_and_back(folder: Path) -> None:
             "quorum 3": (("tsa_quorum = 2", "tsa_quorum = 3"), "1 to the 2 different"),
             "quorum true": (("tsa_quorum = 2", "tsa_quorum = true"), "tsa_quorum"),
             "quorum a text": (("tsa_quorum = 2", 'tsa_quorum = "2"'), "tsa_quorum"),
+            "a root of two operators": (
+                ('"b.der"', '"a.pem"'),
+                "tsa alpha and tsa beta share a root certificate, .* 'Alpha Trust' and 'beta'",
+            ),
             "two names of one operator": (
                 ('name = "beta"', 'name = "beta"\nauthority = "Alpha Trust"'),
                 "1 to the 1 different",
@@ -209,6 +214,48 @@ def test_refuses_and_says_where(folder: Path, change: tuple[str, str], message: 
     assert str(caught.value).startswith("mine.toml")
 
 
+def test_one_operator_may_have_several_authorities_under_one_root(folder: Path) -> None:
+    ours = 'name = "beta"\nauthority = "Alpha Trust"\nroots = ["a.pem"]'
+    text = FULL.replace('name = "beta"\nroots = ["b.der"]', ours).replace("m = 2", "m = 1")
+    trust = parse_trust(text, "mine.toml", folder)
+    assert [tsa.authority for tsa in trust.tsas] == ["Alpha Trust"] * 2
+
+
+def test_a_root_that_was_issued_anew_is_the_same_root() -> None:
+    """Another certificate of the same key: whoever holds the key would count twice."""
+    again = pki.issue("alpha root, again", pki.key("p256", 5))
+    first = pki.issue("alpha root", pki.key("p256", 5))
+    assert first.der != again.der
+    with pytest.raises(ValueError, match="tsa one and tsa two share a root"):
+        check_operators(
+            [TsaTrust("one", "one", (A, first.der)), TsaTrust("two", "two", (again.der,))]
+        )
+    check_operators([TsaTrust("one", "x", (first.der,)), TsaTrust("two", "x", (again.der,))])
+
+
+@pytest.mark.parametrize(("count", "fits"), [(MAX_TSAS, True), (MAX_TSAS + 1, False)])
+def test_as_many_authorities_as_are_allowed(folder: Path, count: int, fits: bool) -> None:
+    tables = "".join(
+        f'[[tsa]]\nname = "tsa-{at}"\nauthority = "x"\nroots = ["b.der"]\n' for at in range(count)
+    )
+    text = f'[[log]]\nkey = "{LOG}"\n{tables}'
+    if fits:
+        assert len(parse_trust(text, "mine.toml", folder).tsas) == count
+    else:
+        with pytest.raises(TrustError, match=r"33 \[\[tsa\]\] tables, at most 32"):
+            parse_trust(text, "mine.toml", folder)
+
+
+def test_a_trust_of_many_certificates_can_be_written_and_read() -> None:
+    """No line of it grows with how many there are: lines have a limit."""
+    roots = tuple(pki.issue(f"root {at}", pki.key("p256", at)).der for at in range(40))
+    policies = frozenset(f"1.2.3.4.5.6.7.8.9.{at}" for at in range(40))
+    trust = Trust((LOG,), tsas=(TsaTrust("alpha", "alpha", roots, policies=policies),))
+    text = format_trust(trust)
+    assert max(map(len, text.splitlines())) < 1_000
+    assert parse_trust(text) == trust
+
+
 def test_without_a_folder_no_file_is_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     with pytest.raises(TrustError, match="no folder to look for files in"):
@@ -220,6 +267,63 @@ def test_certificates_of_a_file() -> None:
     assert read_certificates(A) == (A,)
     windows = to_pem((A,)).replace(b"\n", b"\r\n")
     assert read_certificates(windows) == (A,)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    named(
+        {
+            "no end": (b"-----BEGIN CERTIFICATE-----\nAAAA\n", "does not end as it begins"),
+            "another end": (
+                b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END X509 CRL-----\n",
+                "does not end as it begins",
+            ),
+            "a beginning without its dashes": (b"-----BEGIN CERTIFICATE\n", "does not end"),
+            "no label": (b"-----BEGIN -----\nAAAA\n-----END -----\n", "does not end"),
+            "a label without end": (b"-----BEGIN " + b"A" * 100 + b"-----", "does not end"),
+            "a beginning in it": (
+                b"-----BEGIN CERTIFICATE-----\n" * 2 + b"AAAA\n-----END CERTIFICATE-----\n",
+                "that cannot be read",
+            ),
+            "a good one and half of one": (to_pem((A,)) + to_pem((B,))[:-30], "does not end"),
+            "a trusted one": (
+                to_pem((A,)).replace(b"CERTIFICATE", b"TRUSTED CERTIFICATE"),
+                "TRUSTED CERTIFICATE among",
+            ),
+            "a label in capitals of nowhere": (
+                b"-----BEGIN \xff\xfe-----\n-----END \xff\xfe-----\n",
+                "a PEM block .* among the certificates",
+            ),
+        }
+    ),
+)
+def test_what_is_no_pem(data: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_certificates(data)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "data",
+    named(
+        {
+            "beginnings": (b"-----BEGIN CERTIFICATE-----" * 38_000,),
+            "beginnings on lines": (b"-----BEGIN CERTIFICATE-----\n" * 36_000,),
+            "beginnings of half a label": (b"-----BEGIN CERTIFICATE----" * 38_000,),
+            "beginnings and one end": (
+                b"-----BEGIN CERTIFICATE-----\n" * 36_000 + b"-----END CERTIFICATE-----\n",
+            ),
+            "other beginnings": (b"".join(b"-----BEGIN A%d-----\n" % at for at in range(40_000)),),
+            "dashes": (b"-" * 1_048_576,),
+            "ends": (b"-----END CERTIFICATE-----" * 40_000,),
+        }
+    ),
+)
+def test_a_megabyte_of_nothing_is_refused_at_once(data: bytes) -> None:
+    with pytest.raises(ValueError, match="PEM"):
+        read_certificates(data)
+    with pytest.raises(ValueError, match="PEM"):
+        read_crls(data)
 
 
 def test_revocation_lists_of_a_file() -> None:

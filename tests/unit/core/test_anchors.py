@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiptledger.core.anchor_bounds import not_after, not_before
+from receiptledger.core.anchor_bounds import CLOCK_ALLOWANCE, not_after, not_before
 from receiptledger.core.anchor_stamps import Outcome, Stamp
 from receiptledger.core.anchors import judge_anchors
 from receiptledger.core.errors import Reason
@@ -316,7 +316,8 @@ def test_two_tokens_of_one_authority_are_no_quorum() -> None:
     assert timestamps(verdict).detail.startswith("1 authority agrees, 2 asked for")
     again = AnchoredWorld.empty()
     again.seal()
-    again.round(AFTER, ALPHA, ALPHA, ALPHA)
+    for seconds in range(3):
+        again.round(AFTER + seconds * SECOND, ALPHA)
     verdict = again.verify(trust=again.trust(tsa_quorum=2))
     assert timestamps(verdict).status is Status.UNKNOWN
 
@@ -493,11 +494,132 @@ def test_a_receipt_without_a_time_claims_nothing() -> None:
 # The moment of judging
 
 
-def test_a_token_from_after_the_moment_of_judging_is_said() -> None:
-    world = AnchoredWorld.made()
-    verdict = world.verify(trust=replace(world.trust(), moment=BEFORE + MINUTE))
+FUTURE = AFTER + 365 * DAY
+
+
+def at(moment: datetime | None, before: datetime, after: datetime, *more: datetime) -> Verdict:
+    """Alpha says `before` and `after`, beta the same or others, judged at a moment by a quorum of 1."""
+    world = AnchoredWorld.empty()
+    others = more or (before, after)
+    world.stamp(before, ALPHA)
+    world.stamp(others[0], BETA)
+    world.seal()
+    note, size = world.log.note(), len(world.log.leaves)
+    for authority, time in ((ALPHA, after), (BETA, others[1])):
+        world.logged(size, note, *authority.answer(note, time), authority.name)
+    return world.verify(trust=replace(world.trust(), moment=moment))
+
+
+def test_covering_tokens_from_the_future_do_not_count() -> None:
+    """Nobody can have been given them yet: they show a wrong clock, and nothing to exist."""
+    verdict = at(AFTER + DAY, BEFORE, FUTURE)
+    assert timestamps(verdict).status is Status.UNKNOWN
+    assert outcomes(verdict) == ["holds", "holds", "from the future", "from the future"]
+    assert (
+        "0 authorities agree, 1 asked for; 2 tokens from the future" in timestamps(verdict).detail
+    )
+    assert bounds(verdict) == (LOWER, None)
+    assert verdict.facts["anchored_by"] == []
+    assert verdict.facts["state"] == "sealed"
+    assert verdict.exit_code == 3
+
+
+def test_one_covering_token_from_the_future_leaves_the_other() -> None:
+    verdict = at(AFTER + DAY, BEFORE, FUTURE, BEFORE, AFTER)
     assert timestamps(verdict).status is Status.PASS
-    assert "2 tokens from after the moment of judging" in timestamps(verdict).detail
+    assert "1 token from the future" in timestamps(verdict).detail
+    assert (bounds(verdict)[1], verdict.facts["anchored_by"]) == (UPPER, ["beta"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    named({"and covered by such": (FUTURE, FUTURE + MINUTE), "alone": (FUTURE, AFTER)}),
+)
+def test_appended_after_the_moment_of_judging_is_a_contradiction(
+    before: datetime, after: datetime
+) -> None:
+    verdict = at(AFTER + DAY, before, after)
+    found = timestamps(verdict)
+    assert (found.status, found.reason) == (Status.FAIL, Reason.BAD_TIMESTAMP)
+    assert found.detail.startswith("time from the future: appended no earlier than 2027-11-30")
+    assert found.detail.endswith(f"but judged as of {format_instant(AFTER + DAY)}")
+    assert (bounds(verdict), verdict.exit_code) == ((None, None), 1)
+    # As long as time does not matter, it does not matter.
+    assert timestamps(at(None, FUTURE, FUTURE + MINUTE)).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("behind", "future"),
+    named(
+        {
+            "a little behind": (CLOCK_ALLOWANCE - SECOND, False),
+            "as far as is allowed": (CLOCK_ALLOWANCE, False),
+            "further": (CLOCK_ALLOWANCE + SECOND, True),
+        }
+    ),
+)
+def test_the_auditors_clock_may_be_a_little_behind(behind: timedelta, future: bool) -> None:
+    """Counted from the earliest that the token's accuracy allows."""
+    moment = AFTER - SECOND - behind
+    verdict = at(moment, BEFORE, AFTER)
+    assert timestamps(verdict).status is (Status.UNKNOWN if future else Status.PASS)
+    moment = BEFORE - SECOND - behind
+    verdict = at(moment, BEFORE, BEFORE + SECOND)
+    assert (timestamps(verdict).status is Status.FAIL) is future
+
+
+def test_a_moment_at_the_ends_of_the_calendar() -> None:
+    last, first = (end.replace(tzinfo=UTC) for end in (datetime.max, datetime.min))  # noqa: DTZ901
+    assert timestamps(at(last, BEFORE, AFTER)).status is Status.EXPIRED
+    assert timestamps(at(first, BEFORE, AFTER)).status is Status.FAIL
+
+
+# Who is behind a bound
+
+
+@pytest.mark.parametrize(
+    ("quorum", "names", "words", "upper"),
+    named(
+        {
+            "one": (1, ["alpha"], "1 authority agrees, 1 asked for; 2 more stamped it later", -DAY),
+            "two": (2, ["alpha", "beta"], "2 authorities agree, 2 asked for; 1 more", MINUTE * 0),
+            "three": (3, ["alpha", "beta", "gamma"], "3 authorities agree, 3 asked for; 3 to", DAY),
+        }
+    ),
+)
+def test_only_who_says_it_is_named_for_the_upper_bound(
+    quorum: int, names: list[str], words: str, upper: timedelta
+) -> None:
+    verdict = only_covering({"alpha": -DAY, "gamma": DAY}, quorum)
+    assert bounds(verdict)[1] == format_instant(AFTER + upper + SECOND)
+    assert verdict.facts["anchored_by"] == names
+    assert words in timestamps(verdict).detail
+
+
+def only_covering(at: dict[str, timedelta], quorum: int) -> Verdict:
+    """Three authorities stamp a receipt, with these offsets; nothing precedes it."""
+    world = AnchoredWorld.empty()
+    world.seal()
+    note, size = world.log.note(), len(world.log.leaves)
+    for authority in (ALPHA, BETA, GAMMA):
+        time = AFTER + at.get(authority.name, DAY * 0)
+        world.logged(size, note, *authority.answer(note, time), authority.name)
+    trust = world.trust(ALPHA, BETA, GAMMA, tsa_quorum=quorum)
+    return world.verify(trust=replace(trust, moment=AFTER + 9 * DAY))
+
+
+def test_only_who_says_it_is_named_for_the_lower_bound() -> None:
+    for quorum, names in ((1, ["gamma"]), (2, ["beta", "gamma"]), (3, ["alpha", "beta", "gamma"])):
+        verdict = lying({"alpha": (-DAY, DAY * 0), "gamma": (MINUTE, DAY * 0)}, quorum)
+        assert verdict.facts["preceded_by"] == names
+
+
+def test_a_later_stamp_of_the_same_authority_is_no_other_one() -> None:
+    world = AnchoredWorld.made(ALPHA)
+    world.round(AFTER + MINUTE, ALPHA)
+    verdict = world.verify()
+    assert verdict.facts["anchored_by"] == ["alpha"]
+    assert timestamps(verdict).detail.startswith("1 authority agrees, 1 asked for; 3 tokens with")
 
 
 def test_a_trust_is_what_it_says() -> None:
@@ -512,6 +634,7 @@ def test_outcomes_are_a_closed_list() -> None:
         "holds",
         "renewed",
         "expired, not renewed",
+        "from the future",
         "not trusted",
         "revoked",
         "bad",

@@ -205,7 +205,8 @@ def test_expired_and_renewed_keeps_its_bounds() -> None:
     assert timestamps(verdict).status is Status.PASS
     assert outcomes(verdict) == ["renewed", "renewed", "holds"]
     assert bounds(verdict) == (LOWER, UPPER)
-    assert verdict.facts["anchored_by"] == ["alpha", "later"]
+    assert verdict.facts["anchored_by"] == ["alpha"]
+    assert "1 authority agrees, 1 asked for; 1 more stamped it later" in timestamps(verdict).detail
     assert verdict.facts["state"] == "anchored"
 
 

@@ -47,8 +47,10 @@ STAMP = AnchorStamp(
 ANCHORED = replace(
     FULL,
     anchors=(
-        AnchoredCheckpoint(b"note 1\n", (H[9],), (STAMP, replace(STAMP, evidence=None))),
-        AnchoredCheckpoint(b"note 2\n", (), (STAMP,)),
+        AnchoredCheckpoint(
+            b"note 1\n", (H[9],), (STAMP, replace(STAMP, response=b"\x30\x00", evidence=None))
+        ),
+        AnchoredCheckpoint(b"note 2\n", (), (replace(STAMP, response=b"\x30\x01"),)),
     ),
 )
 

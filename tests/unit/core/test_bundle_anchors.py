@@ -19,6 +19,7 @@ from receiptledger.core.bundle import (
     parse_bundle,
 )
 from receiptledger.core.bundle_anchors import (
+    MAX_ANCHOR_BYTES,
     MAX_ANCHORED_CHECKPOINTS,
     MAX_EVIDENCE_BYTES,
     MAX_EVIDENCE_PARTS,
@@ -38,7 +39,8 @@ STAMP = AnchorStamp(
     evidence=AnchorEvidence(LeafProof(b'{"x":1}', 9, ()), (b"crl",), (b"ocsp", b"\x00")),
 )
 BARE = replace(STAMP, evidence=None)
-FIRST = AnchoredCheckpoint(b"note 1\n", (H[9],), (STAMP, BARE))
+OTHER = replace(STAMP, response=b"\x30\x02\xff\xfd")
+FIRST = AnchoredCheckpoint(b"note 1\n", (H[9],), (OTHER, replace(BARE, response=b"\x30\x01r")))
 SECOND = AnchoredCheckpoint("note \N{EM DASH}\n".encode(), (), (STAMP,))
 BUNDLE = Bundle(
     position=3,
@@ -69,6 +71,15 @@ def changed(*path: str | int, to: Any) -> bytes:
     else:
         value[path[-1]] = to
     return canonicalize(whole) + b"\n"
+
+
+def several(stamp: AnchorStamp, count: int, first: int = 0) -> tuple[AnchorStamp, ...]:
+    """Stamps of different responses of the same length."""
+    length = len(stamp.response)
+    return tuple(
+        replace(stamp, response=number.to_bytes(2, "big").rjust(length, b"r")[-length:])
+        for number in range(first, first + count)
+    )
 
 
 def with_anchors(*anchors: AnchoredCheckpoint) -> bytes:
@@ -172,7 +183,10 @@ def test_as_much_as_is_allowed() -> None:
     evidence = AnchorEvidence(leaf, (part,) * MAX_EVIDENCE_PARTS, (part,) * MAX_EVIDENCE_PARTS)
     stamp = AnchorStamp(b"q" * MAX_REQUEST_BYTES, b"r" * 20_000, leaf, evidence)
     each = MAX_STAMPS // MAX_ANCHORED_CHECKPOINTS
-    anchors = (AnchoredCheckpoint(b"n" * 300, full, (stamp,) * each),) * MAX_ANCHORED_CHECKPOINTS
+    anchors = tuple(
+        AnchoredCheckpoint(b"n" * 300, full, several(stamp, each, each * number))
+        for number in range(MAX_ANCHORED_CHECKPOINTS)
+    )
     bundle = replace(BUNDLE, anchors=anchors)
     assert parse_bundle(bundle.encode()) == bundle
 
@@ -184,8 +198,47 @@ def test_the_largest_single_parts() -> None:
     assert parse_bundle(bundle.encode()) == bundle
 
 
+def test_as_many_bytes_as_are_allowed_and_no_more() -> None:
+    """Requests, responses and evidence count together, and of each stamp: verifying costs by bytes."""
+    part = b"c" * MAX_EVIDENCE_BYTES
+    evidence = AnchorEvidence(STAMP.leaf, (part,), (part,))
+    stamps = several(replace(STAMP, response=b"r" * 100, evidence=evidence), 2)
+    left = MAX_ANCHOR_BYTES - sum(stamp.weight for stamp in stamps[:1])
+    assert left == MAX_ANCHOR_BYTES - 2 * MAX_EVIDENCE_BYTES - 100 - len(STAMP.request)
+    for spare, fits in ((0, True), (1, False)):
+        shorter = replace(evidence, crls=(part,), ocsps=(part[: len(part) - 206 + spare],))
+        full = (stamps[0], replace(stamps[1], evidence=shorter))
+        assert (sum(stamp.weight for stamp in full) <= MAX_ANCHOR_BYTES) == fits
+        data = with_anchors(replace(FIRST, stamps=full))
+        if fits:
+            assert parse_bundle(data).anchors[0].stamps == full
+        else:
+            assert f"at most {MAX_ANCHOR_BYTES}" in refused(data)
+
+
+@pytest.mark.parametrize(
+    "anchors",
+    named(
+        {
+            "over one checkpoint": ((replace(FIRST, stamps=(BARE, BARE)),),),
+            "over two": ((replace(FIRST, stamps=(BARE,)), replace(SECOND, stamps=(BARE,))),),
+            "with another request": (
+                (replace(FIRST, stamps=(BARE, replace(BARE, request=b"\x30\x00"))),),
+            ),
+            "with another leaf": (
+                (replace(FIRST, stamps=(BARE, replace(BARE, leaf=FIRST.stamps[0].leaf))),),
+            ),
+            "with evidence and without": ((replace(FIRST, stamps=(BARE, STAMP)),),),
+        }
+    ),
+)
+def test_one_response_twice_is_no_bundle(anchors: tuple[AnchoredCheckpoint, ...]) -> None:
+    """It shows nothing more, and would be paid for twice."""
+    assert "one response stands there twice" in refused(with_anchors(*anchors))
+
+
 def many(stamps: int) -> bytes:
-    return with_anchors(replace(FIRST, stamps=(BARE,) * stamps))
+    return with_anchors(replace(FIRST, stamps=several(BARE, stamps)))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +248,9 @@ def many(stamps: int) -> bytes:
             "one stamp too many": (many(MAX_STAMPS + 1), f"at most {MAX_STAMPS} stamps"),
             "thousands of stamps": (many(5_000), "too many members"),
             "one stamp too many in all": (
-                with_anchors(*[replace(FIRST, stamps=(BARE,) * 11)] * 3),
+                with_anchors(
+                    *(replace(FIRST, stamps=several(BARE, 11, 11 * at)) for at in range(3))
+                ),
                 f"33 stamps in all, at most {MAX_STAMPS}",
             ),
             "one checkpoint too many": (

@@ -15,7 +15,7 @@ from receiptledger.core.revocation import (
     check_revocation,
     covers,
 )
-from receiptledger.core.timestamp import Cause, TimestampError, verify_response
+from receiptledger.core.timestamp import Cause, TimestampError, TimestampRules, verify_response
 from receiptledger.core.tsa_certificate import load_certificate
 from tests.helpers import tsa_forge as forge
 from tests.helpers import tsa_pki as pki
@@ -265,6 +265,125 @@ def test_lists_about_others_are_ignored(crl: bytes) -> None:
     assert with_crl(crl, INTER_CRL) == "good"
 
 
+# A list of the issuer that names the certificate although it is not about it
+
+WRONG_LISTS = {
+    "of another distribution point": (POINTED, {"more": [scope(full_name(OTHER_POINT))]}),
+    "of a distribution point that it does not name": (TSA, {"more": [scope(full_name(POINT))]}),
+    "for CAs only": (TSA, {"more": [scope(tlv(0x82, b"\xff"))]}),
+    "that names another key": (TSA, {"authority": bytes(20)}),
+}
+
+
+def on_list(who: Identity, entries: list[bytes], crls: tuple[bytes, ...], **changes: Any) -> str:
+    listed = pki.crl(INTER, entries, **changes)
+    path = (who.der, INTER.der, ROOT.der)
+    return state(RevocationEvidence((*crls, listed, ROOT_CRL)), path)
+
+
+@pytest.mark.parametrize(("who", "changes"), named(WRONG_LISTS))
+def test_a_revocation_in_the_wrong_list_is_a_revocation(
+    who: Identity, changes: dict[str, Any]
+) -> None:
+    for when, reason in ((NOW, 4), (NOW + DAY, 1), (NOW + DAY, None)):
+        listed = [pki.entry(who, when, reason)]
+        for crls in ((), (INTER_CRL,)):
+            assert cause_of(on_list, who, listed, crls, **changes) is Cause.REVOKED
+    # Harmless and later, it hides nothing and proves nothing.
+    later = [pki.entry(who, NOW + DAY, 4)]
+    assert on_list(who, later, (), **changes) == "unknown"
+    assert on_list(who, later, (INTER_CRL,), **changes) == "good, revoked later"
+    # Silent, it never says "good".
+    assert on_list(who, [pki.entry(OTHER, NOW)], (), **changes) == "unknown"
+
+
+def test_a_wrong_list_that_the_issuer_did_not_sign() -> None:
+    for changes in ({"more": [scope(full_name(POINT))]}, {}):
+        forged = pki.crl(INTER, [pki.entry(TSA, NOW)], private=STRANGER.key, **changes)
+        assert cause_of(with_crl, forged) is Cause.EVIDENCE
+    other = pki.crl(INTER, [pki.entry(TSA, NOW)], private=STRANGER.key, authority=bytes(20))
+    assert with_crl(other, INTER_CRL) == "good"
+
+
+# Entries: the serial number looked for may not hide
+
+
+def raw_entry(serial: bytes, *more: bytes, when: bytes = forge.time(NOW)) -> bytes:
+    return seq(serial, when, *more)
+
+
+CONTENT = integer(TSA.serial)[2:]
+LONG = extension("1.2.3", bytes(200))
+BAD_ENTRIES = {
+    "serial number with a leading zero": raw_entry(tlv(2, b"\0" + CONTENT)),
+    "serial number with leading ones": raw_entry(tlv(2, b"\xff\x85")),
+    "serial number of a long length": raw_entry(b"\x02\x81" + bytes([len(CONTENT)]) + CONTENT),
+    "the same in a long entry": raw_entry(b"\x02\x81" + bytes([len(CONTENT)]) + CONTENT, seq(LONG)),
+    "serial number of an indefinite length": raw_entry(b"\x02\x80" + CONTENT, seq(LONG)),
+    "serial number of 130 bytes": raw_entry(tlv(2, b"\x01" * 130), seq(LONG)),
+    "serial number without bytes": raw_entry(tlv(2) + tlv(4, bytes(20))),
+    "serial number ENUMERATED": raw_entry(tlv(0x0A, CONTENT)),
+    "serial number longer than the entry": seq(b"\x02\x40", forge.time(NOW), forge.time(NOW)),
+    "serial number that fills the entry": seq(tlv(2, b"\x01" * 30)),
+    "no SEQUENCE": tlv(0x31, integer(TSA.serial), forge.time(NOW)),
+    "no date": seq(integer(TSA.serial)),
+    "short": seq(integer(1), tlv(0x17, b"x")),
+    "empty": seq() * 12,
+    "longer than the list": b"\x30\x7f" + raw_entry(integer(TSA.serial))[2:],
+    "length in a long form": b"\x30\x81" + raw_entry(integer(TSA.serial))[1:],
+    "length with a leading zero": b"\x30\x82\x00\xf0" + raw_entry(integer(1), seq(LONG))[3:],
+    "length of five bytes": b"\x30\x85" + bytes(40),
+    "length indefinite": b"\x30\x80" + raw_entry(integer(TSA.serial))[2:] + b"\0\0",
+    "cut short": raw_entry(integer(TSA.serial))[:-1],
+    "trailing byte": raw_entry(integer(1)) + b"\0",
+    "a date that is none": raw_entry(integer(TSA.serial), when=tlv(0x17, b"260230000000Z")),
+    "listed twice": raw_entry(integer(TSA.serial)) * 2,
+    "listed twice, the second harmless": raw_entry(integer(TSA.serial))
+    + pki.entry(TSA, NOW + DAY, 4),
+}
+
+
+@pytest.mark.parametrize("bad", named(BAD_ENTRIES))
+def test_an_entry_of_another_form_makes_the_list_bad(bad: bytes) -> None:
+    before, after = pki.entry(OTHER, NOW), pki.entry(issue("Third", issuer=INTER), NOW)
+    for entries in ([bad], [before, bad]):
+        assert cause_of(with_crl, pki.crl(INTER, entries)) is Cause.EVIDENCE
+    assert cause_of(with_crl, pki.crl(INTER, [before, bad, after])) is Cause.EVIDENCE
+    assert cause_of(with_crl, pki.crl(INTER, [before, bad], version=b"")) is Cause.EVIDENCE
+
+
+GOOD_ENTRIES = {
+    "long": raw_entry(integer(TSA.serial), seq(LONG)),
+    "dated in GeneralizedTime": raw_entry(integer(TSA.serial), when=forge.general_time(NOW)),
+    "usual": raw_entry(integer(TSA.serial)),
+}
+
+
+@pytest.mark.parametrize("entry", named(GOOD_ENTRIES))
+def test_an_entry_is_found_wherever_it_stands(entry: bytes) -> None:
+    others = [
+        raw_entry(integer(serial), *more)
+        for serial in (0, 1, -1, 127, 128, -128, -129, 255, 2**159, -(2**159), TSA.serial + 1)
+        for more in ((), (seq(LONG),))
+    ]
+    for at in (0, 5, len(others)):
+        entries = [*others[:at], entry, *others[at:]]
+        assert cause_of(with_crl, pki.crl(INTER, entries)) is Cause.REVOKED
+        assert cause_of(with_crl, pki.crl(INTER, entries, version=b"")) is Cause.REVOKED
+    assert with_crl(pki.crl(INTER, others)) == "good"
+
+
+@pytest.mark.parametrize("serial", [0, -1, 255, -129, 2**159])
+def test_a_certificate_of_an_odd_serial_number_is_found(serial: int) -> None:
+    odd = issue("Odd", issuer=INTER, serial=serial)
+    others = [pki.entry(OTHER, NOW), pki.entry(issue("Next", issuer=INTER, serial=7), NOW)]
+    path = (odd.der, INTER.der, ROOT.der)
+    for entries in ([pki.entry(odd, NOW), *others], [*others, pki.entry(odd, NOW)]):
+        evidence = RevocationEvidence((pki.crl(INTER, entries), ROOT_CRL))
+        assert cause_of(state, evidence, path) is Cause.REVOKED
+    assert state(RevocationEvidence((pki.crl(INTER, others), ROOT_CRL)), path) == "good"
+
+
 def test_names_and_identifiers_only_choose_what_to_verify() -> None:
     other_spelling = pki.crl(INTER, issuer_name=forge.name("issuing ca", tag=0x13))
     assert with_crl(other_spelling) == "good"
@@ -410,6 +529,25 @@ OCSP_GOOD = {
     "by a delegate that needs no check": delegated(
         responder(more=[extension("1.3.6.1.5.5.7.48.1.5", b"\x05\x00")])
     ),
+    "by a delegate of RSA-2048": delegated(responder(private=pki.key("rsa2048"))),
+    "by a delegate behind one of its name by another issuer": delegated(
+        RESPONDER, certificates=[responder(issuer=ROOT).der, RESPONDER.der]
+    ),
+    "by a delegate behind one of its name and another key": delegated(
+        RESPONDER, certificates=[responder(private=pki.key("p384", 9)).der, RESPONDER.der]
+    ),
+    "by a delegate behind one of its name that has expired": delegated(
+        RESPONDER, certificates=[responder(not_after=NOW).der, RESPONDER.der]
+    ),
+    "by a delegate behind one of its name with a weak key": delegated(
+        RESPONDER, certificates=[responder(private=pki.key("rsa1024")).der, RESPONDER.der]
+    ),
+    "by a delegate behind one that cannot be read": delegated(
+        RESPONDER, certificates=[seq(), RESPONDER.der]
+    ),
+    "by a delegate of the issuer's own name": delegated(
+        issue("Issuing CA", pki.key("p256", 78), issuer=INTER, purposes=[pki.OCSP_SIGNING])
+    ),
     "by a delegate beside other certificates": delegated(
         RESPONDER, certificates=[OTHER.der, RESPONDER.der]
     ),
@@ -479,6 +617,12 @@ OCSP_BAD = {
     "delegate with an unknown critical extension": delegated(
         responder(more=[extension("1.2.3", octets(b""), critical=True)])
     ),
+    "delegate of RSA-1024": delegated(responder(private=pki.key("rsa1024"))),
+    "delegate on another curve": delegated(responder(private=pki.key("k256", 4))),
+    "delegate whose certificate is signed with SHA-1": delegated(responder(digest="sha1")),
+    "two delegates of the name, neither good": delegated(
+        RESPONDER, certificates=[responder(issuer=ROOT).der, responder(not_after=NOW).der]
+    ),
     "delegate that had expired": delegated(responder(not_after=NOW)),
     "delegate not valid yet": delegated(responder(not_before=NOW + 2 * DAY)),
     "the signer itself": delegated(TSA),
@@ -488,6 +632,17 @@ OCSP_BAD = {
 @pytest.mark.parametrize("ocsp", named(OCSP_BAD))
 def test_ocsp_that_is_bad_itself(ocsp: bytes) -> None:
     assert cause_of(with_ocsp, ocsp) is Cause.EVIDENCE
+
+
+def test_a_delegate_is_as_strong_as_the_rules_ask() -> None:
+    stamped = pki.response_of()
+    evidence = RevocationEvidence((ROOT_CRL,), (delegated(responder(private=pki.key("rsa2048"))),))
+    assert verify_response(stamped, MESSAGE, TRUST, evidence=evidence).revocation == "good"
+    rules = TimestampRules(min_rsa_bits=3_072)
+    assert (
+        cause_of(verify_response, stamped, MESSAGE, TRUST, evidence=evidence, rules=rules)
+        is Cause.EVIDENCE
+    )
 
 
 def test_ocsp_for_an_issuing_ca() -> None:

@@ -152,7 +152,15 @@ FORM: dict[str, tuple[bytes, Cause]] = {
         Cause.SIGNERS,
     ),
     "two signers": (enveloped(*[forge.signer_info(info(), TSA)] * 2), Cause.SIGNERS),
-    "33 certificates": (pki.response_of(certificates=[TSA.der, *[seq()] * 32]), Cause.CERTIFICATE),
+    "17 certificates": (pki.response_of(certificates=[TSA.der, *[seq()] * 16]), Cause.CERTIFICATE),
+    "more values than a token needs": (
+        pki.response_of(extra=[attribute("signingTime", *[forge.NULL] * 1_000)]),
+        Cause.DER,
+    ),
+    "a TSTInfo of more values than it needs": (
+        pki.response_of(info(extensions=forge.extension("1.2.3", b"") * 250)),
+        Cause.DER,
+    ),
     "signer version 3 with a name": (pki.response_of(version=3), Cause.DER),
     "signer version 1 with a key identifier": (
         pki.response_of(identifier=tlv(0x80, TSA.key_identifier)),
@@ -378,6 +386,22 @@ SIGNER: dict[str, tuple[bytes, Cause]] = {
             forge.ess_v2(TSA.der, issuer_serial=seq(seq(tlv(0x82, b"x")), integer(TSA.serial))),
         ),
         Cause.ESS,
+    ),
+    "ESS of 17 certificates": (
+        signed(*ATTRIBUTES, forge.ess_v2(TSA.der, *[INTER.der] * 16)),
+        Cause.ESS,
+    ),
+    "ESS with five names of the issuer": (
+        signed(
+            *ATTRIBUTES,
+            forge.ess_v2(
+                TSA.der,
+                issuer_serial=seq(
+                    seq(*[forge.directory_name(TSA.issuer)] * 5), integer(TSA.serial)
+                ),
+            ),
+        ),
+        Cause.DER,
     ),
     "ESS with a member too many": (
         signed(*ATTRIBUTES, attribute("ess-v2", seq(seq(), seq(), seq()))),

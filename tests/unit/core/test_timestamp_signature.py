@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from receiptledger.core.timestamp_cause import Cause, TimestampError
 from receiptledger.core.timestamp_der import parse
+from receiptledger.core.timestamp_limits import MAX_RSA_BITS
 from receiptledger.core.timestamp_signature import (
-    MAX_RSA_BITS,
     digest,
     key_name,
     load_key,

@@ -5,11 +5,21 @@ from __future__ import annotations
 import pytest
 
 from receiptledger.core.timestamp_cause import Cause, TimestampError
+from receiptledger.core.timestamp_der import parse
+from receiptledger.core.timestamp_limits import (
+    MAX_FOLDED_BYTES,
+    MAX_NAME_ATTRIBUTES,
+    MAX_NAME_BYTES,
+)
 from receiptledger.core.tsa_name import check_name, name_text, same_name
 from tests.helpers.cases import named
 from tests.helpers.tsa_forge import integer, name, octets, oid, seq, set_of, tlv
 
 CN, MAIL, X500 = "2.5.4.3", "1.2.840.113549.1.9.1", "2.5.4.45"
+
+
+def check(name_: bytes) -> None:
+    check_name(parse(name_))
 
 
 def of(*attributes: tuple[str, bytes]) -> bytes:
@@ -86,16 +96,35 @@ BAD = {
 
 @pytest.mark.parametrize("bad", named(BAD))
 def test_what_is_no_name(bad: bytes) -> None:
-    for call in (check_name, name_text, lambda one: same_name(one, name("A"))):
+    for call in (check, name_text, lambda one: same_name(one, name("A"))):
         with pytest.raises(TimestampError) as caught:
             call(bad)
         assert caught.value.cause is Cause.DER
 
 
-def test_a_name_of_more_than_4_kib() -> None:
+def test_bounds_of_a_name() -> None:
+    check(name("x" * 900))
+    check(of(*[(CN, text("a"))] * MAX_NAME_ATTRIBUTES))
+    for bad in (
+        name("x" * MAX_NAME_BYTES),
+        of(*[(CN, text("a"))] * (MAX_NAME_ATTRIBUTES + 1)),
+        seq(set_of(*[seq(oid(CN), text("a"))] * (MAX_NAME_ATTRIBUTES + 1))),
+    ):
+        with pytest.raises(TimestampError) as caught:
+            check(bad)
+        assert caught.value.cause is Cause.DER
     with pytest.raises(TimestampError) as caught:
-        check_name(name("x" * 4_096))
+        name_text(name("x" * MAX_NAME_BYTES))
     assert caught.value.cause is Cause.TOO_LARGE
+
+
+def test_a_long_name_is_the_same_byte_for_byte_only() -> None:
+    """Folding costs many times the bytes: one character may become eighteen."""
+    fits = "x" * (MAX_FOLDED_BYTES - len(name("")) - 6)
+    assert same_name(name(fits, tag=0x13), name(fits))
+    assert same_name(name(fits + "xyz"), name(fits + "xyz"))
+    assert not same_name(name(fits + "xyz", tag=0x13), name(fits + "xyz"))
+    assert not same_name(name(fits), name(fits + "xyz"))
 
 
 def test_a_name_for_people() -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from receiptledger.core.errors import Reason
-from receiptledger.core.verdict import LIMITS_OF_PROOF, Check, ExitCode, Status, Verdict
+from receiptledger.core.verdict import LIMITS_OF_PROOF, Check, ExitCode, Status, Verdict, json_text
 
 PASS, FAIL, UNKNOWN, SKIPPED = Status.PASS, Status.FAIL, Status.UNKNOWN, Status.NOT_CHECKED
 EXPIRED = Status.EXPIRED
@@ -84,6 +84,26 @@ def test_the_report_has_one_form() -> None:
         f'  "not_proven": {json.dumps(LIMITS_OF_PROOF)}\n'
         "}"
     )
+
+
+@pytest.mark.parametrize(
+    "character",
+    [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F)]
+    + [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xD800, 0xDFFF)],
+    ids=lambda character: f"U+{ord(character):04X}",
+)
+def test_reports_hold_nothing_that_a_terminal_obeys(character: str) -> None:
+    """Names in certificates and receipts come from strangers, and reports are looked at in terminals."""
+    named = Verdict(facts={"agent": f"a{character}b"}).to_json()
+    for given in (json_text({character: [f"a{character}b"]}), named.replace("\n", "")):
+        assert character not in given
+    assert json.loads(json_text([character])) == [character]
+
+
+def test_letters_stay_as_they_are() -> None:
+    text = "\N{LATIN SMALL LETTER E WITH ACUTE}\N{HIRAGANA LETTER A}\N{GRINNING FACE}\\u0085"
+    assert json_text(text) == json.dumps(text, ensure_ascii=False)
+    assert json_text({"a": [1]}, indent=2) == '{\n  "a": [\n    1\n  ]\n}'
 
 
 def test_every_report_says_what_is_not_proven() -> None:

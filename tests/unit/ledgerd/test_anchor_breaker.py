@@ -48,6 +48,7 @@ def test_every_cause_has_its_class() -> None:
     named = {"http_4xx", "redirect", "media_type", "content_type", "bad_alg", "bad_request"}
     named |= {"unaccepted_policy", "unaccepted_extension", "chain", "ess", "policy", "eku"}
     assert named <= {*PERMANENT}
+    assert {"second_opinion", "credentials"} <= {*PERMANENT}, "nobody said anything false"
     assert sorted([*TRANSIENT, *PERMANENT, *SECURITY]) == sorted(Cause)
 
 
@@ -131,6 +132,18 @@ def test_retry_after_holds_an_open_breaker_open() -> None:
     breaker = breaker.failed(NOW, Cause.RATE_LIMITED, retry_after=600, jitter=most)
     assert breaker.state(NOW + 599) is State.OPEN
     assert breaker.state(NOW + 600) is State.HALF_OPEN
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+@pytest.mark.parametrize("before", [(), (Cause.TIMEOUT,) * FAILURES_TO_OPEN, (Cause.CHAIN,)])
+def test_what_an_operator_tries_teaches_nothing_but_what_the_server_asks(
+    cause: Cause, before: tuple[Cause, ...]
+) -> None:
+    breaker = after(*before)
+    assert breaker.failed(NOW + 30, cause, manual=True, jitter=most) == breaker
+    told = breaker.failed(NOW + 30, cause, retry_after=90, manual=True, jitter=most)
+    assert told.told_until == NOW + 120
+    assert (told.wait_until, told.probe_seconds) == (breaker.wait_until, breaker.probe_seconds)
 
 
 STEPS = st.lists(

@@ -121,6 +121,8 @@ def test_a_list_older_than_the_token_will_not_do() -> None:
             assert world.records()[0].evidence is None
             assert world.value("revocation_evidence_missing") == 1
             tsa.lists_at = at(DAY)
+            assert await world.anchorer.step_evidence(world.now) == 0, "not before an hour is over"
+            world.now += 3_600
             assert await world.anchorer.step_evidence(world.now) == 1
 
     run(scenario())
@@ -159,15 +161,16 @@ def test_revoked_later_for_a_harmless_reason_is_a_warning() -> None:
     run(scenario())
 
 
-def test_tokens_of_a_removed_tsa_stay_missing_and_hold_up_nobody() -> None:
+def test_tokens_of_a_removed_tsa_are_stranded_and_hold_up_nobody() -> None:
     async def scenario() -> None:
         async with World(FakeTsa("gone"), FakeTsa("one")) as world:
             await stamped(world)
             world.now += DAY
         async with World(FakeTsa("one"), ledger=world.ledger.crash(), now=world.now) as world:
             assert await world.anchorer.step_evidence(world.now) == 1
-            assert world.value("revocation_evidence_missing") == 1
-            assert world.value("revocation_evidence_missing_seconds") == pytest.approx(DAY, abs=700)
+            assert world.value("revocation_evidence_stranded") == 1
+            assert world.value("revocation_evidence_missing") == 0
+            assert world.value("revocation_evidence_missing_seconds") == 0
 
     run(scenario())
 
@@ -223,7 +226,7 @@ def test_one_round_is_bounded_and_the_next_goes_on_at_once(
             assert await world.anchorer.step_evidence(world.now) == 2
             assert await world.anchorer.step_evidence(world.now) == 1
             assert not world.evidence.due(world.now)
-            assert world.evidence.due(world.now + 3_600)
+            assert world.evidence.due(world.now + 300)
 
     run(scenario())
 
@@ -265,3 +268,70 @@ def test_the_delay_is_the_operators() -> None:
 def test_a_certificate_of_a_year_is_long_enough_for_these_tests() -> None:
     assert signer("one").tsa.der != signer("two").tsa.der
     assert at(0) + timedelta(days=365) < pki.NOT_AFTER
+
+
+def moved(world: World, tsa: FakeTsa, *roots: bytes) -> None:
+    """The operator changed the roots of a TSA, and restarted."""
+    before = tsa.tsa
+    trust = type(before.trust)(tsa.name, tsa.name, roots)
+    world.evidence._tsas[tsa.name] = type(before)(before.settings, trust, tsa)
+
+
+def test_tokens_under_a_replaced_root_are_counted_apart_and_hold_up_nobody() -> None:
+    """Stranded for ever; the new ones behind them get their evidence all the same."""
+
+    async def scenario() -> None:
+        new = signer("one-moved")
+        old = FakeTsa("one")
+        async with World(old) as world:
+            await stamped(world)
+            await stamped(world)
+            world.now += DAY
+        tsa = FakeTsa("one")
+        async with World(tsa, ledger=world.ledger.crash(), now=world.now) as world:
+            moved(world, tsa, new.root.der)
+            assert await world.anchorer.step_evidence(world.now) == 0
+            assert tsa.fetched == []
+            assert world.value("revocation_evidence_stranded") == 2
+            assert world.value("revocation_evidence_missing") == 0
+            assert world.value("revocation_evidence_missing_seconds") == 0, "no alert for ever"
+            moved(world, tsa, new.root.der, signer("one").root.der)
+            world.evidence._stranded.clear()  # the next process
+            assert await world.anchorer.step_evidence(world.now) == 2, "the old root beside the new"
+            assert world.value("revocation_evidence_stranded") == 0
+
+    run(scenario())
+
+
+def test_stranded_tokens_do_not_hide_those_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are; and each is verified once in a process."""
+    monkeypatch.setattr(anchor_evidence, "MAX_LOOKED_AT", 2)
+
+    async def scenario() -> None:
+        async with World(FakeTsa("gone"), FakeTsa("one")) as world:
+            for _ in range(3):
+                await stamped(world)
+            world.now += DAY
+        async with World(FakeTsa("one"), ledger=world.ledger.crash(), now=world.now) as world:
+            given = 0
+            for _ in range(4):
+                given += await world.anchorer.step_evidence(world.now)
+            assert given == 3
+            assert world.value("revocation_evidence_stranded") == 3
+
+    run(scenario())
+
+
+def test_what_is_due_is_found_within_five_minutes() -> None:
+    async def scenario() -> None:
+        tsa = FakeTsa("one")
+        async with World(tsa) as world:
+            await stamped(world)
+            stored = world.records()[0].stored_at / 1e6
+            world.now = stored + DAY - 1
+            await world.step()
+            assert world.records()[0].evidence is None
+            await world.pass_time(300)
+            assert world.records()[0].evidence is not None
+
+    run(scenario())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ledgerd.anchoring.breaker import Breaker
 from ledgerd.anchoring.plan import (
+    OVERDUE_PROBE_SECONDS,
     AnchorRules,
     Growth,
     Live,
@@ -132,9 +133,42 @@ def test_an_operator_overrides_our_rules_but_not_the_servers() -> None:
     assert hindrance(A, NOW, RULES) is None
     assert hindrance(replace(A, breaker=failed(Cause.CHAIN)), NOW, RULES) is None
     assert "under way" in str(hindrance(replace(A, busy=True), NOW, RULES))
-    assert "another 15 s" in str(hindrance(replace(A, tried_at=NOW - 5), NOW, RULES))
+    spaced = str(hindrance(replace(A, tried_at=NOW - 5), NOW, RULES))
+    assert spaced == (
+        "it was asked 5 s ago; anchor_min_spacing_seconds is 20, so wait another 15 s"
+    ), "the one that holds it back, and no other"
     told = Breaker().failed(NOW, Cause.RATE_LIMITED, retry_after=90, jitter=lambda: 0.0)
-    assert "another 90 s" in str(hindrance(replace(A, breaker=told), NOW, RULES))
+    pause = "its server asked for a pause (Retry-After), which lasts another 90 s"
+    assert hindrance(replace(A, breaker=told), NOW, RULES) == pause
+    assert hindrance(replace(A, breaker=told, tried_at=NOW - 5), NOW, RULES) == pause
+    soon = Breaker().failed(NOW, Cause.RATE_LIMITED, retry_after=2, jitter=lambda: 0.0)
+    assert "Retry-After" not in str(
+        hindrance(replace(A, breaker=soon, tried_at=NOW - 5), NOW, RULES)
+    )
+    assert "another 1 s" in str(hindrance(replace(A, tried_at=NOW - 19.9), NOW, RULES))
+
+
+@pytest.mark.parametrize("cause", [Cause.CHAIN, Cause.NONCE, Cause.TIMEOUT])
+def test_while_overdue_a_broken_tsa_is_tried_every_minute(cause: Cause) -> None:
+    growth = grown((5, NOW - 9_000))
+    view = replace(A, breaker=failed(cause, at=NOW, times=12), tried_at=NOW)
+    tree = Tree(5, 5)
+    assert view.breaker.ask_from >= NOW + 3_600
+
+    def asked(at: float, *, overdue: bool) -> bool:
+        return due([view], tree, growth, at, RULES, overdue=overdue) == ("a",)
+
+    assert not asked(NOW + OVERDUE_PROBE_SECONDS, overdue=False)
+    assert not asked(NOW + OVERDUE_PROBE_SECONDS - 1, overdue=True)
+    assert asked(NOW + OVERDUE_PROBE_SECONDS, overdue=True)
+
+
+def test_while_overdue_a_server_that_asks_for_patience_gets_it_all_the_same() -> None:
+    told = Breaker().failed(NOW, Cause.RATE_LIMITED, retry_after=900, jitter=lambda: 0.0)
+    view = replace(A, breaker=told, tried_at=NOW)
+    growth, tree = grown((5, NOW - 9_000)), Tree(5, 5)
+    assert due([view], tree, growth, NOW + 899, RULES, overdue=True) == ()
+    assert due([view], tree, growth, NOW + 900, RULES, overdue=True) == ("a",)
 
 
 # What is covered.

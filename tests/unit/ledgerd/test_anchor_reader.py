@@ -277,10 +277,10 @@ def test_evidence_that_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch)
     sealed(ledger)
     stamps = proven(ledger, 0, quorum=3)[0].stamps
     weights = [len(s.request) + len(s.response) for s in stamps]
-    monkeypatch.setattr(anchor_reader, "MAX_PROOF_BYTES", sum(weights) + 2_000)
+    monkeypatch.setattr(anchor_reader, "MAX_ANCHOR_BYTES", sum(weights) + 2_000)
     stamps = proven(ledger, 0, quorum=3)[0].stamps
     assert [s.evidence is not None for s in stamps] == [True, True, False]
-    monkeypatch.setattr(anchor_reader, "MAX_PROOF_BYTES", sum(weights[:2]))
+    monkeypatch.setattr(anchor_reader, "MAX_ANCHOR_BYTES", sum(weights[:2]))
     stamps = proven(ledger, 0, quorum=3)[0].stamps
     assert [s.evidence for s in stamps] == [None, None]
 

@@ -11,6 +11,7 @@ import pytest
 from ledgerd.anchoring import state as anchor_state
 from ledgerd.anchoring.state import admitted_at, restore, verified, verify_again
 from ledgerd.store.interface import StoreError
+from ledgerd.store.memory import Fault
 from receiptledger.core.timestamp_cause import Cause, TimestampError
 from tests.helpers import tsa_pki as pki
 from tests.helpers.anchor_world import START, FakeTsa, World, signer
@@ -115,6 +116,8 @@ def test_a_lost_request_is_counted_and_repeated_with_a_new_nonce() -> None:
             assert world.value("failures_total", tsa="one", cause="lost") == 1
             assert world.value("attempts_total", tsa="two", result="lost") == 0
             await world.step()
+            assert world.tsas["one"].seen == [], "it was asked this very second"
+            await world.pass_time(20)
             (asked,) = world.tsas["one"].seen
             assert asked.nonce != intent.nonce
             assert len(world.records("one")) == 1
@@ -162,6 +165,108 @@ def test_a_token_that_was_stored_is_not_asked_for_again_after_a_kill() -> None:
             assert world.tsas["one"].seen == []
             assert len(world.records()) == 1
             world.ledger.audit()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("mode", ["hang", "other nonce", "ok"])
+def test_a_restart_loop_keeps_the_distance_however_the_last_request_ended(mode: str) -> None:
+    """By the newest intent, refused answer or token of each TSA."""
+
+    async def scenario() -> None:
+        first = FakeTsa("one", mode=mode)
+        changes = {"max_leaves": 1, "min_spacing": 50.0}
+        async with World(first, **changes) as world:
+            world.grow()
+            await world.anchorer.step(world.now)
+            await world.until(lambda: bool(first.seen))
+            if mode != "hang":
+                await world.anchorer.settled()
+            ledger = world.ledger.crash()
+        for _ in range(4):
+            tsa = FakeTsa("one", mode="down")
+            async with World(tsa, ledger=ledger, now=world.now + 10, **changes) as world:
+                world.grow()
+                await world.step()
+                assert tsa.seen == []
+                ledger = world.ledger.crash()
+        tsa = FakeTsa("one")
+        async with World(tsa, ledger=ledger, now=world.now + 10, **changes) as world:
+            await world.step()
+            assert len(tsa.seen) == 1, "and not for longer"
+
+    run(scenario())
+
+
+def test_a_request_noted_by_a_clock_that_ran_ahead_does_not_silence_a_tsa() -> None:
+    async def scenario() -> None:
+        async with World(FakeTsa("one")) as world:
+            world.grow()
+            await world.pass_time(610)
+        early = world.now - 86_400
+        async with World(FakeTsa("one"), ledger=world.ledger.crash(), now=early) as world:
+            assert world.anchorer._states["one"].view.tried_at == early
+
+    run(scenario())
+
+
+def test_a_request_that_a_clean_stop_gave_up_is_not_lost() -> None:
+    async def scenario() -> None:
+        tsas = FakeTsa("one", mode="hang"), FakeTsa("two")
+        async with World(*tsas) as world:
+            world.grow()
+            world.now += 600
+            await world.anchorer.step(world.now)
+            await world.until(lambda: bool(tsas[0].seen) and len(world.records("two")) == 1)
+            async with asyncio.timeout(1):
+                await world.anchorer.stop()
+            assert world.store.intents() == []
+        async with again(world, FakeTsa("one"), FakeTsa("two")) as world:
+            assert world.value("attempts_total", tsa="one", result="lost") == 0
+            assert world.value("failures_total", tsa="one", cause="lost") == 0
+            await world.step()
+            assert len(world.records("one")) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("fault", ["lost", "never"])
+def test_a_stop_with_a_store_that_fails_ends_all_the_same(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the request counts as lost, which it is."""
+    monkeypatch.setattr("ledgerd.anchoring.anchorer.STOP_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        tsa = FakeTsa("one", mode="hang")
+        async with World(tsa) as world:
+            world.grow()
+            world.now += 600
+            await world.anchorer.step(world.now)
+            await world.until(lambda: bool(tsa.seen))
+            if fault == "lost":
+                world.store.fail_next(Fault.LOST)
+            else:
+                monkeypatch.setattr(world.journal, "_submit", lambda job: None)
+            await world.anchorer.stop()
+            assert [intent.tsa for intent in world.store.intents()] == ["one"]
+            assert tsa.closed
+
+    run(scenario())
+
+
+def test_a_stop_waits_for_a_token_that_is_there() -> None:
+    async def scenario() -> None:
+        tsa = FakeTsa("one")
+        async with World(tsa) as world:
+            world.grow()
+            world.now += 600
+            world.store.fail_at(2, Fault.LOST)  # the token's commit; it is tried again
+            await world.anchorer.step(world.now)
+            await world.until(lambda: not world.anchorer._asking)
+            await world.anchorer.stop()
+            assert len(world.records()) == 1
+            assert world.store.intents() == []
 
     run(scenario())
 

@@ -18,14 +18,16 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from typer.testing import CliRunner
 
 from ledgerd import cli, commands, daemon
-from ledgerd.config import Settings
+from ledgerd.config import Settings, load_settings
 from ledgerd.daemon import Daemon, StartError
 from ledgerd.signer import load_log_key
 from receiptledger import __version__
 from receiptledger.core.errors import Reason, ServiceError
 from receiptledger.core.note import VerifierKey
 from tests.helpers.anchor_world import signer
+from tests.helpers.cases import named
 from tests.helpers.daemons import settings_for
+from tests.helpers.tls_kit import TlsAuthority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +146,110 @@ def test_check_config_reads_the_files_of_timestamp_authorities(tmp_path: Path) -
     missing.write_bytes(root.public_bytes(Encoding.PEM))
     result = call("check-config", "--config", str(file))
     assert result.exit_code == 0, result.stderr
-    assert '* tsa = [{"name": "one"' in result.stdout
+    assert "* tsa = 1 below: one\n" in result.stdout
+    _, _, table = result.stdout.partition("\n\n[[tsa]]\n")
+    own, _, last = table.partition("\n\n")
+    assert own.splitlines() == [
+        'name = "one"',
+        'url = "https://tsa.example/"',
+        f'roots = ["{missing}"]',
+    ], "its own values alone, each on its line"
+    assert last.startswith("The configuration is good")
+
+
+def tsa_file(folder: Path, more: str = "") -> Path:
+    """A configuration with one authority whose root is there."""
+    root = x509.load_der_x509_certificate(signer("one").root.der)
+    (folder / "root.pem").write_bytes(root.public_bytes(Encoding.PEM))
+    file = folder / "ledgerd.toml"
+    file.write_text(
+        f'[[tsa]]\nname = "one"\nurl = "https://tsa.example/"\nroots = ["{folder}/root.pem"]\n{more}'
+    )
+    return file
+
+
+USELESS = {
+    "a token that is not there": ('bearer_token_file = "{folder}/none"', "cannot read"),
+    "a token of two lines": ('bearer_token_file = "{folder}/odd"', "one line with a secret"),
+    "a password that is not there": (
+        'username = "u"\npassword_file = "{folder}/none"',
+        "cannot read",
+    ),
+    "an authority that is not there": ('ca_file = "{folder}/none"', "No such file"),
+    "an authority that is none": ('ca_file = "{folder}/odd"', "no certificate in it"),
+    "a client that is not there": ('client_certificate_file = "{folder}/none"', "No such file"),
+    "a client that is none": ('client_certificate_file = "{folder}/odd"', "for TLS"),
+    "a key that is not there": (
+        'client_certificate_file = "{folder}/client.pem"\nclient_key_file = "{folder}/none"',
+        "No such file",
+    ),
+    "a key of another": (
+        'client_certificate_file = "{folder}/client.pem"\nclient_key_file = "{folder}/other.key"',
+        "the key does not belong to the certificate",
+    ),
+}
+
+
+@pytest.mark.parametrize(("more", "said"), named(USELESS))
+def test_files_that_can_never_work_are_refused_before_anything_is_served(
+    more: str, said: str, tmp_path: Path
+) -> None:
+    """By check-config and by a start alike, with the authority's name and the file's."""
+    (tmp_path / "odd").write_text("two\nlines\n")
+    authority = TlsAuthority(tmp_path)
+    authority.issue("client")
+    authority.issue("other")
+    file = tsa_file(tmp_path, more.format(folder=tmp_path))
+    result = call("check-config", "--config", str(file))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("ledgerd: [[tsa]] one: ")
+    assert said in result.stderr
+    assert str(tmp_path) in result.stderr
+    settings = load_settings(file, {"data_dir": tmp_path / "data", "verify_processes": 0})
+
+    async def life() -> None:
+        await Daemon(settings).start()
+
+    with pytest.raises(StartError) as caught:
+        asyncio.run(life())
+    assert f"ledgerd: {caught.value}\n" == result.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("trusted_until = 2020-01-01T00:00:00Z", "[[tsa]] one: trusted_until was 2020-01-01"),
+        ("trusted_from = 2999-01-01T00:00:00Z", "[[tsa]] one: trusted_from is 2999-01-01"),
+    ],
+)
+def test_a_time_of_trust_that_is_over_is_shouted_about_and_not_refused(
+    more: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Time goes on by itself: a daemon that ran yesterday must start today."""
+    file = tsa_file(tmp_path, more)
+    result = call("check-config", "--config", str(file))
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"WARNING: {said}")
+    changes = {"data_dir": tmp_path / "data", "verify_processes": 0}
+    ports = {"listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0"}
+
+    async def life() -> None:
+        made = Daemon(load_settings(file, changes | ports))
+        await made.start()
+        await made.stop()
+
+    asyncio.run(life())
+    captured = capsys.readouterr()
+    assert said in captured.out + captured.err
+
+
+def test_check_config_never_shows_a_password(tmp_path: Path) -> None:
+    file = tsa_file(tmp_path, 'proxy = "http://user:hunter2@proxy.example:8080"')
+    for form in ([], ["--json"]):
+        result = call("check-config", "--config", str(file), *form)
+        assert result.exit_code == 0, result.stderr
+        assert "hunter2" not in result.output
+        assert "http://***@proxy.example:8080" in result.stdout
 
 
 def test_check_config_as_json() -> None:

@@ -18,6 +18,7 @@ KEY = base64url_encode(bytes(range(32)))
 AGENT_KEYS = [{"agent": "agent-1", "public_key": KEY}]
 
 TSA = {"name": "one", "url": "https://tsa.example/", "roots": ["root.pem"]}
+TWO = {**TSA, "name": "two", "url": "https://two.example/"}
 
 # For each setting: its default, two other good values as TOML would give them, and bad ones.
 SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
@@ -67,7 +68,7 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
     "tsa": (
         (),
         [TSA],
-        [TSA, {**TSA, "name": "two", "strict_only": True}],
+        [TSA, {**TWO, "strict_only": True}],
         (
             "one",
             [{"name": "one"}],
@@ -81,7 +82,7 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
     "anchor_max_leaves": (10_000, 1, 10**6, (0,)),
     "anchor_min_spacing_seconds": (20, 1, 3_600, (0, 3_601)),
     "anchor_heartbeat_seconds": (86_400, 60, 30 * 86_400, (59, 30 * 86_400 + 1)),
-    "anchor_quorum": (1, 2, 16, (0, 17)),
+    "anchor_quorum": (1, 1, 1, (0, 2, 16, 17)),
     "max_unanchored_seconds": (14_400, 601, 30 * 86_400, (59, 600, 30 * 86_400 + 1)),
     "unanchored_policy": ("warn", "warn", "warn", ("refuse", "ignore", "")),
     "evidence_delay_hours": (24, 0, 48, (-1, 49)),
@@ -270,6 +271,14 @@ def test_what_kubernetes_sets_beside_a_service_named_ledgerd_is_not_for_us(
                 {"anchor_interval_seconds": 3_600, "max_unanchored_seconds": 3_600},
                 "max_unanchored_seconds must exceed anchor_interval_seconds",
             ),
+            "asked too seldom": (
+                {
+                    "anchor_interval_seconds": 10,
+                    "anchor_min_spacing_seconds": 60,
+                    "max_unanchored_seconds": 60,
+                },
+                "max_unanchored_seconds must exceed anchor_min_spacing_seconds",
+            ),
             "renewed too late": (
                 {"renew_before_days": 1},
                 "renew_before_days must exceed anchor_heartbeat_seconds",
@@ -290,10 +299,18 @@ def test_settings_that_do_not_fit_together(values: dict[str, Any], words: str) -
     named(
         {
             "a quorum of more than there are": (
-                {"tsa": [TSA, {**TSA, "name": "two", "authority": "one"}], "anchor_quorum": 2},
+                {"tsa": [TSA, {**TWO, "authority": "one"}], "anchor_quorum": 2},
                 "anchor_quorum is 2, but the ..tsa.. name 1 authorities",
             ),
-            "two of one name": ({"tsa": [TSA, TSA]}, "two ..tsa.. have the same name"),
+            "a quorum of none": (
+                {"anchor_quorum": 2},
+                "anchor_quorum is 2, but there is no ..tsa..",
+            ),
+            "two of one name": ({"tsa": [TSA, TSA]}, "two ..tsa.. have the same name one"),
+            "one operator under two names": (
+                {"tsa": [TSA, {**TWO, "url": "HTTPS://TSA.example:443/"}]},
+                "the ..tsa.. one and two have the same url, .* give both the same authority",
+            ),
             "refusing without a way out": (
                 {"unanchored_policy": "refuse"},
                 "unanchored_policy refuse needs a ..tsa..",
@@ -304,7 +321,7 @@ def test_settings_that_do_not_fit_together(values: dict[str, Any], words: str) -
 def test_timestamp_authorities_that_do_not_fit(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         load_settings(None, values)
-    both = {"tsa": [TSA, {**TSA, "name": "two"}]}
+    both = {"tsa": [TSA, TWO]}
     assert load_settings(None, values | both).tsa[1].authority == "two"
 
 
@@ -381,3 +398,154 @@ def test_settings_cannot_change_after_loading() -> None:
     settings = load_settings()
     with pytest.raises(ValueError, match="frozen"):
         settings.read_threads = 3
+
+
+# What is said of a table.
+
+WRONG_TABLES: dict[str, tuple[dict[str, Any], str]] = {
+    "a typo": (
+        {**TSA, "rots": ["a.pem"]},
+        "unknown setting 'rots' in [[tsa]] one; did you mean roots?",
+    ),
+    "a missing member": (
+        {"name": "one", "roots": ["a.pem"]},
+        "[[tsa]] one: url is missing. Where requests are posted, http or https.",
+    ),
+    "no name": (
+        {"url": "https://a/", "roots": ["a.pem"]},
+        (
+            "[[tsa]] number 1: name is missing. Short name, in every anchor leaf, metric and report. For "
+            "ever: a renamed TSA is another one."
+        ),
+    ),
+    "a name in capitals": (
+        {**TSA, "name": "One"},
+        (
+            "[[tsa]] One: name: expected 1 to 64 of a-z, 0-9, '.', '_', '-', beginning with a letter or a "
+            "digit, got 'One'"
+        ),
+    ),
+    "a name that is none": (
+        {**TSA, "name": 5},
+        "[[tsa]] number 1: name: expected a text, got 5",
+    ),
+    "no roots": (
+        {**TSA, "roots": []},
+        "[[tsa]] one: roots: expected a list with at least 1 of them, got []",
+    ),
+    "roots that are no list": (
+        {**TSA, "roots": "a.pem"},
+        "[[tsa]] one: roots: expected a list, got 'a.pem'",
+    ),
+    "a bad policy": (
+        {**TSA, "policies": ["1.x.3"]},
+        "[[tsa]] one: policies: expected object identifiers such as 1.3.6.1.4.1.32473.1, got '1.x.3'",
+    ),
+    "an identifier nobody has": (
+        {**TSA, "request_policy": "1.40.9"},
+        (
+            "[[tsa]] one: request_policy: expected object identifiers such as 1.3.6.1.4.1.32473.1, got "
+            "'1.40.9'"
+        ),
+    ),
+    "too long": (
+        {**TSA, "timeout_seconds": 61},
+        "[[tsa]] one: timeout_seconds: expected at most 60.0, got 61",
+    ),
+    "no time": (
+        {**TSA, "timeout_seconds": 0},
+        "[[tsa]] one: timeout_seconds: expected more than 0.0, got 0",
+    ),
+    "an old digest": (
+        {**TSA, "hash": "sha1"},
+        "[[tsa]] one: hash: expected 'sha256', 'sha384' or 'sha512', got 'sha1'",
+    ),
+    "a time without a zone": (
+        {**TSA, "trusted_until": "2026-01-01T00:00:00"},
+        (
+            "[[tsa]] one: trusted_until: expected a time with its zone, such as 2026-01-01T00:00:00Z, got "
+            "'2026-01-01T00:00:00'"
+        ),
+    ),
+    "members that do not fit": (
+        {**TSA, "username": "u"},
+        "[[tsa]] one: username and password_file go together",
+    ),
+}
+
+
+@pytest.mark.parametrize(("table", "said"), named(WRONG_TABLES))
+def test_a_wrong_table_is_called_by_its_name_and_told_in_plain_words(
+    table: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line, from a file as from the environment."""
+    with pytest.raises(ConfigError) as from_file:
+        load_settings(write(tmp_path, toml({"tsa": [table]})))
+    environment(monkeypatch, "tsa", [table])
+    with pytest.raises(ConfigError) as from_environment:
+        load_settings()
+    assert str(from_file.value) == str(from_environment.value) == said
+
+
+def test_the_second_of_two_tables_is_the_one_that_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^\[\[tsa\]\] two: url: "):
+        load_settings(None, {"tsa": [TSA, {**TWO, "url": "file:///x"}]})
+    keys = [*AGENT_KEYS, {"agent": "agent-2", "public_key": "x"}]
+    with pytest.raises(ConfigError, match=r"^\[\[agent_keys\]\] agent-2: public_key: "):
+        load_settings(None, {"agent_keys": keys})
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_message_shows_the_library_that_found_the_mistake(name: str) -> None:
+    for bad in SETTINGS[name][3]:
+        with pytest.raises(ConfigError) as caught:
+            load_settings(None, {name: bad})
+        for foreign in (
+            "Pydantic",
+            "pydantic",
+            "Value error",
+            "Input should",
+            "Tuple",
+            "setting settings",
+        ):
+            assert foreign not in str(caught.value)
+        for line in str(caught.value).splitlines():
+            assert line.count(", got ") <= 1, line
+
+
+SECRET = "hunter2"
+TELLTALE: dict[str, dict[str, Any]] = {
+    "in the url": {"url": f"https://u:{SECRET}@tsa.example/"},
+    "without a user": {"url": f"https://:{SECRET}@tsa.example/"},
+    "as the user": {"url": f"https://{SECRET}@tsa.example/"},
+    "with a slash in it": {"url": f"https://u:{SECRET}/x@tsa.example/"},
+    "with a hash in it": {"url": f"https://u:x#{SECRET}@tsa.example/"},
+    "with an at in it": {"url": f"https://u:{SECRET}@x@tsa.example/"},
+    "with a space in it": {"url": f"https://u:{SECRET} x@tsa.example/"},
+    "with a port for a host": {"url": f"https://u:{SECRET}@:99999/"},
+    "under another scheme": {"url": f"ftp://u:{SECRET}@tsa.example/"},
+    "without a scheme": {"url": f"u:{SECRET}@tsa.example"},
+    "in a list": {"url": [f"https://u:{SECRET}@tsa.example/"]},
+    "in a typo": {"uri": f"https://u:{SECRET}@tsa.example/"},
+    "in a proxy": {"proxy": f"socks5://u:{SECRET}@proxy.example/"},
+    "in a proxy with a fragment": {"proxy": f"http://u:{SECRET}@proxy.example/#x"},
+}
+
+
+@pytest.mark.parametrize("changes", named(TELLTALE))
+@pytest.mark.parametrize("source", ["file", "environment", "flag"])
+def test_a_password_in_a_url_is_never_shown(
+    changes: dict[str, Any], source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, file, flags = TSA | changes, None, {}
+    if source == "file":
+        file = write(tmp_path, toml({"tsa": [table]}))
+    elif source == "environment":
+        environment(monkeypatch, "tsa", [table])
+    else:
+        flags = {"tsa": [table]}
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file, flags)
+    assert "[[tsa]] one" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None

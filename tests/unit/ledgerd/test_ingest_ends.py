@@ -96,6 +96,8 @@ def test_a_refusal_ends_the_stream_after_the_answers_before_it() -> None:
         assert caught.value.reason is Reason.UNANCHORED
         assert await bench.wait_answers(1) == [1]
         assert len(bench.writer.jobs) == 2, "nothing refused reached the writer"
+        counted = bench.metrics.value("ledger_receipts_rejected_total", {"reason": "unanchored"})
+        assert counted == bench.metrics.value("ledger_receipts_total", {"result": "rejected"}) == 2
         bench.refused = None
         again = bench.open()
         bench.put(batch(4))

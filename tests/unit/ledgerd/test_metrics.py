@@ -60,6 +60,7 @@ NAMES = {
     "ledger_anchor_revocation_evidence_missing": "gauge",
     "ledger_anchor_revocation_evidence_missing_seconds": "gauge",
     "ledger_anchor_quarantined": "gauge",
+    "ledger_anchor_revocation_evidence_stranded": "gauge",
     "ledger_anchor_warnings": "counter",
     "grpc_server_started": "counter",
     "grpc_server_handled": "counter",
@@ -181,7 +182,7 @@ def test_every_reason_a_receipt_can_be_refused_for_is_a_series() -> None:
         Reason.BAD_TIMESTAMP,
     }
     assert set(RECEIPT_REASONS) | set(CODES) | evidence == set(Reason)
-    assert set(RECEIPT_REASONS) & set(CODES) == {Reason.INVALID_ARGUMENT}
+    assert set(RECEIPT_REASONS) & set(CODES) == {Reason.INVALID_ARGUMENT, Reason.UNANCHORED}
     assert not evidence & (set(RECEIPT_REASONS) | set(CODES))
 
 

@@ -41,11 +41,20 @@ def exchange(tls: ssl.SSLContext | None, **changes: Any) -> bytes:
     return asyncio.run(run())
 
 
-def refusal(tls: ssl.SSLContext | None, **changes: Any) -> TsaError:
+def refusal(tls: ssl.SSLContext | None, cause: Cause = Cause.TRANSPORT, **changes: Any) -> TsaError:
     with pytest.raises(TsaError) as caught:
         exchange(tls, **changes)
-    assert caught.value.cause is Cause.TRANSPORT
+    assert caught.value.cause is cause
     return caught.value
+
+
+def useless(**changes: Any) -> TsaError:
+    """What is said of a file of ours, at a request as at the start."""
+    error = refusal(None, Cause.CREDENTIALS, **changes)
+    with pytest.raises(TsaError) as caught:
+        Credentials(settings(**changes)).check()
+    assert (caught.value.cause, caught.value.detail) == (error.cause, error.detail)
+    return error
 
 
 # Secrets.
@@ -87,7 +96,7 @@ def test_a_rotated_token_needs_no_restart(tmp_path: Path) -> None:
 )
 def test_what_is_no_bearer_token(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "token").write_bytes(content)
-    error = refusal(None, bearer_token_file=tmp_path / "token")
+    error = useless(bearer_token_file=tmp_path / "token")
     assert "token" in error.detail
     assert "evil" not in str(error)
 
@@ -95,12 +104,13 @@ def test_what_is_no_bearer_token(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("content", [b"", b"two\nlines", b"\xff", b"x" * 9_000])
 def test_what_is_no_password(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "password").write_bytes(content)
-    refusal(None, username="u", password_file=tmp_path / "password")
+    assert "password" in useless(username="u", password_file=tmp_path / "password").detail
 
 
 def test_a_secret_that_is_not_there(tmp_path: Path) -> None:
-    error = refusal(None, bearer_token_file=tmp_path / "missing")
-    assert "missing" in error.detail
+    error = useless(bearer_token_file=tmp_path / "missing")
+    assert error.detail == f"cannot read {tmp_path / 'missing'}: No such file or directory"
+    assert "cannot read" in useless(username="u", password_file=tmp_path).detail, "a folder"
 
 
 # TLS.
@@ -187,7 +197,15 @@ def test_old_protocols_are_not_spoken() -> None:
     assert context.check_hostname
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "encrypted", "another key"])
+WORDS = {
+    "missing": "No such file or directory",
+    "empty": "the key is missing",
+    "encrypted": "is encrypted",
+    "another key": "the key does not belong to the certificate",
+}
+
+
+@pytest.mark.parametrize("damage", WORDS)
 def test_files_that_cannot_be_used(tmp_path: Path, damage: str) -> None:
     """Never a prompt on a terminal, always the file's name."""
     authority = TlsAuthority(tmp_path)
@@ -205,4 +223,34 @@ def test_files_that_cannot_be_used(tmp_path: Path, damage: str) -> None:
     config = settings("https://h/", client_certificate_file=certificate, client_key_file=key)
     with pytest.raises(TsaError, match=key.name) as caught:
         Credentials(config).tls(as_client=True)
-    assert caught.value.cause is Cause.TRANSPORT
+    assert caught.value.cause is Cause.CREDENTIALS
+    assert WORDS[damage] in caught.value.detail
+    for noise in ("_ssl.c", "Errno", "[SSL"):
+        assert noise not in caught.value.detail
+    with pytest.raises(TsaError, match=key.name):
+        Credentials(config).check()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not PEM"])
+def test_an_authority_file_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(TsaError, match=r"ca\.pem for TLS: ") as caught:
+        Credentials(settings("https://h/", ca_file=path)).check()
+    assert caught.value.cause is Cause.CREDENTIALS
+
+
+def test_files_that_are_well_pass_the_check(tmp_path: Path) -> None:
+    authority = TlsAuthority(tmp_path)
+    certificate, key = authority.issue("client")
+    (tmp_path / "token").write_text("abc")
+    config = settings(
+        "https://h/",
+        ca_file=authority.file,
+        client_certificate_file=certificate,
+        client_key_file=key,
+        bearer_token_file=tmp_path / "token",
+    )
+    Credentials(config).check()
+    Credentials(settings()).check()

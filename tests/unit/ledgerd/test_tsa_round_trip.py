@@ -160,7 +160,9 @@ def test_a_rotated_certificate_is_accepted_and_a_pinned_one_is_not(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     with DevTsa(tmp_path_factory.mktemp("rotating") / "dev") as tsa:
-        pinned = settings_of(tsa, certificate=tsa.certificate_file).trust()
+        pinned = settings_of(
+            tsa, certificate=tsa.certificate_file, intermediates=[tsa.intermediate_file]
+        ).trust()
         tsa.rotate()
         query, nonce = request()
         response = stamp(settings_of(tsa), query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -32,8 +33,10 @@ class Stamped:
     def __init__(self, folder: Path, *, precision: int = 3) -> None:
         tsa = DevTsa(folder)
         self.trust: TsaTrust = settings_of(tsa).trust()
-        self.pinned: TsaTrust = settings_of(tsa, certificate=tsa.certificate_file).trust()
-        self.other_pin: TsaTrust = settings_of(tsa, certificate=tsa.intermediate_file).trust()
+        self.pinned: TsaTrust = settings_of(
+            tsa, certificate=tsa.certificate_file, intermediates=[tsa.intermediate_file]
+        ).trust()
+        self.other_pin: TsaTrust = replace(self.pinned, certificate=self.pinned.intermediates[0])
         self.other_policy: TsaTrust = settings_of(tsa, policies=["1.2.3"]).trust()
         self.any_policy: TsaTrust = settings_of(tsa, policies=[]).trust()
         self.response = OpenSslTsa(folder, precision=precision).reply(QUERY)
@@ -79,6 +82,22 @@ def test_it_refuses(stamped: Stamped, stranger: Stamped) -> None:
     flipped = bytearray(good)
     flipped[-5] ^= 1
     refusal(bytes(flipped), stamped.trust)
+
+
+def test_an_error_stack_of_openssl_is_said_by_its_reason(
+    stamped: Stamped, stranger: Stamped
+) -> None:
+    intermediate = replace(stamped.trust, roots=stamped.pinned.intermediates)
+    said = refusal(stamped.response, intermediate)
+    assert "certificate verify error: unable to get issuer certificate" in said
+    assert "unable to get local issuer certificate" in refusal(stamped.response, stranger.trust)
+    flipped = bytearray(stamped.response)
+    flipped[-5] ^= 1
+    for text in (said, refusal(bytes(flipped), stamped.trust)):
+        assert text.startswith("the second verifier says: ")
+        for noise in ("ErrorStack", "code:", ".c", "line:", "VerificationError"):
+            assert noise not in text
+    assert "signature failure" in refusal(bytes(flipped), stamped.trust)
 
 
 def test_it_refuses_a_refusal(stamped: Stamped) -> None:

@@ -91,6 +91,9 @@ BAD = {
     "a policy that is none": {"policies": ["1.2.x"]},
     "a policy with a zero": {"policies": ["1.02"]},
     "a policy of one arc": {"policies": ["1"]},
+    "a policy under no arc": {"policies": ["3.1.2"]},
+    "a policy beyond the arcs of ISO": {"policies": ["1.40.9"]},
+    "a policy beyond the arcs of ITU-T": {"policies": ["0.40"]},
     "a wish that is none": {"request_policy": "any"},
     "a wish that is not accepted": {"policies": ["1.2.3"], "request_policy": "1.2.4"},
     "an old digest": {"hash": "sha1"},
@@ -124,6 +127,11 @@ BAD = {
 def test_what_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         made(**changes)
+
+
+@pytest.mark.parametrize("oid", ["0.39.1", "1.39", "2.40.9", "2.999", "1.3.6.1.4.1.32473.1"])
+def test_object_identifiers_that_there_are(oid: str) -> None:
+    assert made(policies=[oid]).policies == (oid,)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:81", "[::1]"])
@@ -164,7 +172,7 @@ def test_trust_is_read_from_the_files(folder: Path) -> None:
 def test_one_file_may_hold_several(folder: Path, tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_bytes((folder / "ca.pem").read_bytes() + (folder / "root.pem").read_bytes())
-    assert len(made(roots=[both]).trust().roots) == 2
+    assert len(made(roots=[folder / "root.pem"], intermediates=[both]).trust().intermediates) == 2
     with pytest.raises(ValueError, match="holds 2 certificates"):
         made(roots=[folder / "root.pem"], certificate=both).trust()
 
@@ -208,3 +216,64 @@ def test_an_extension_that_is_damaged_makes_no_authority(tmp_path: Path, folder:
     path.write_text(ssl.DER_cert_to_PEM_cert(bytes(der)))
     with pytest.raises(ValueError, match="is not a CA certificate"):
         read_authorities([path])
+
+
+def test_an_intermediate_is_no_root_unless_the_second_verifier_is_done_without(
+    folder: Path, tmp_path: Path
+) -> None:
+    """It would pass here, and then OpenSSL would refuse each and every token."""
+    ca = folder / "ca.pem"
+    with pytest.raises(ValueError, match=r"ca\.pem: .* is no root: it was issued by ") as caught:
+        made(roots=[ca]).trust()
+    for what_to_do in ("under `intermediates`", "strict_only = true"):
+        assert what_to_do in str(caught.value)
+    both = tmp_path / "both.pem"
+    both.write_bytes((folder / "root.pem").read_bytes() + ca.read_bytes())
+    with pytest.raises(ValueError, match="is no root"):
+        made(roots=[both]).trust()
+    assert made(roots=[ca], strict_only=True).trust().roots == read_certificates(ca)
+
+
+def test_a_pin_must_lead_to_the_roots(folder: Path, tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    DevTsa(stranger).close()
+    pin = {"certificate": folder / "tsa.pem", "intermediates": [folder / "ca.pem"]}
+    assert made(roots=[folder / "root.pem"], **pin).trust().certificate
+
+    def refusal(**changes: Any) -> str:
+        with pytest.raises(ValueError, match="does not lead to `roots`") as caught:
+            made(**({"roots": [folder / "root.pem"]} | pin | changes)).trust()
+        return str(caught.value)
+
+    assert "`intermediates`" in refusal(intermediates=[]), "what is between must be known"
+    assert str(folder / "tsa.pem") in refusal(roots=[stranger / "root.pem"])
+    assert str(stranger / "tsa.pem") in refusal(certificate=stranger / "tsa.pem")
+    assert "must be the TSA's own" in refusal(certificate=folder / "ca.pem")
+
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, None),
+        ({"trusted_until": "2026-06-01T00:00:00Z"}, None),
+        ({"trusted_until": "2026-05-31T23:59:59Z"}, "trusted_until was 2026-05-31T23:59:59"),
+        ({"trusted_from": "2026-06-01T00:00:00Z"}, None),
+        ({"trusted_from": "2026-06-01T00:00:01Z"}, "trusted_from is 2026-06-01T00:00:01"),
+    ],
+)
+def test_a_time_of_trust_that_is_over_or_to_come_is_told(
+    changes: dict[str, Any], said: str | None
+) -> None:
+    found = made(**changes).outside_trust(NOW)
+    assert (found is None) == (said is None)
+    assert said is None or said in str(found)
+
+
+def test_what_was_written_is_shown_and_nothing_else() -> None:
+    written = {"name": "one", "url": "https://a/", "roots": ["a.pem"], "proxy": "http://u:word@p:1"}
+    shown = TsaSettings.model_validate(written).as_written()
+    assert shown == written | {"proxy": "http://***@p:1"}
+    assert list(shown) == ["name", "url", "roots", "proxy"]
