@@ -129,7 +129,7 @@ def _crl(der: bytes) -> Crl:
     outer = Members(top, "CRL")
     tbs = outer.take(SEQUENCE)
     identifier = outer.take(SEQUENCE)
-    signature = bit_string(outer.take(BIT_STRING), "CRL signature")
+    signature = bit_string(outer.take(BIT_STRING), "CRL signature", whole=True)
     outer.end()
 
     members = Members(tbs, "CRL")

@@ -36,6 +36,7 @@ __all__ = ["Entry", "entry_of"]
 ENUMERATED: Final = 0x0A
 _REASON: Final = "2.5.29.21"
 _INVALIDITY_DATE: Final = "2.5.29.24"
+_STRIDE = 256  # entries in one call
 _SMALLEST = 18  # bytes in an entry: a serial number of one byte and a UTCTime
 
 
@@ -59,31 +60,45 @@ def entry_of(data: bytes, start: int, end: int, serial: int) -> Entry | None:
         TimestampError: EVIDENCE, DER: an entry is malformed or not supported, or there are two.
     """
     wanted = encode_integer(serial)
-    wanted_size, wanted_first = wanted[1], wanted[2]
     found: bytes | None = None
     at = start
     while at < end:
+        at, listed = _walk(data, at, end, wanted)
+        if listed is not None:
+            if found is not None:
+                raise bad_evidence("CRL lists a certificate twice", got=f"serial {serial:#x}")
+            found = listed
+    return None if found is None else _read(found)
+
+
+def _walk(data: bytes, at: int, end: int, wanted: bytes) -> tuple[int, bytes | None]:
+    """Go on from `at` until an entry of the wanted serial number, the end, or a few hundred entries.
+
+    Not to the end in one call: Python 3.11 runs a loop slowly until its function was called some times.
+    """
+    wanted_size, wanted_first = wanted[1], wanted[2]
+    for _ in range(_STRIDE):
+        if at >= end:
+            break
         # RFC 5280 section 5.1: SEQUENCE { userCertificate INTEGER, revocationDate Time, ... }
         entry = at
         if at + _SMALLEST + 2 > end or data[at] != SEQUENCE:
-            raise _malformed(entry - start)
+            raise _malformed(entry)
         length = data[at + 1]
         at += 2
         if not _SMALLEST <= length < 0x80:
-            at, length = _long_length(data, at, length, entry - start)
+            at, length = _long_length(data, at, length, entry)
         stop = at + length
         size = data[at + 1]
         if stop > end or data[at] != INTEGER or not 0 < size < length - 2 or size > 0x7F:
-            raise _malformed(entry - start)
+            raise _malformed(entry)
         first = data[at + 2]
         if (first == 0x00 or first == 0xFF) and size > 1 and data[at + 3] >> 7 == first & 1:
             raise bad_evidence("CRL entry: serial number is not in its shortest form")
         if first == wanted_first and size == wanted_size and data.startswith(wanted, at):
-            if found is not None:
-                raise bad_evidence("CRL lists a certificate twice", got=f"serial {serial:#x}")
-            found = data[entry:stop]
+            return stop, data[entry:stop]
         at = stop
-    return None if found is None else _read(found)
+    return at, None
 
 
 def _long_length(data: bytes, at: int, first: int, entry: int) -> tuple[int, int]:
@@ -117,4 +132,4 @@ def _read(data: bytes) -> Entry:
 
 
 def _malformed(offset: int) -> TimestampError:
-    return bad_evidence("CRL entry is malformed", got=f"offset {offset} of the entries")
+    return bad_evidence("CRL entry is malformed", got=f"offset {offset} of the signed part")

@@ -131,7 +131,7 @@ def _ocsp(der: bytes) -> Ocsp:
     members = Members(basic, "BasicOCSPResponse")
     tbs = members.take(SEQUENCE)
     identifier = members.take(SEQUENCE)
-    signature = bit_string(members.take(BIT_STRING), "OCSP signature")
+    signature = bit_string(members.take(BIT_STRING), "OCSP signature", whole=True)
     certificates = members.optional(0xA0)
     members.end()
 
@@ -236,7 +236,7 @@ def _key_bits(certificate: TsaCertificate) -> bytes:
     """The BIT STRING of subjectPublicKey: what key hashes are over (RFC 6960 section 4.1.1)."""
     members = Members(parse(certificate.spki), "SubjectPublicKeyInfo")
     members.take(SEQUENCE)
-    return bit_string(members.take(BIT_STRING), "subjectPublicKey")
+    return bit_string(members.take(BIT_STRING), "subjectPublicKey", whole=True)
 
 
 def _single(node: Node) -> _Single:

@@ -278,11 +278,13 @@ def boolean(node: Node, what: str) -> bool:
     return content == b"\xff"
 
 
-def bit_string(node: Node, what: str) -> bytes:
-    """The bytes of a BIT STRING; its unused bits must be zero."""
+def bit_string(node: Node, what: str, *, whole: bool = False) -> bytes:
+    """The bytes of a BIT STRING; its unused bits must be zero, and none if it is of whole bytes."""
     content = expect(node, BIT_STRING, what).content
     unused = content[0] if content else 8
-    if unused > 7 or (unused and (len(content) < 2 or content[-1] & ((1 << unused) - 1))):
+    if unused > (0 if whole else 7) or (
+        unused and (len(content) < 2 or content[-1] & ((1 << unused) - 1))
+    ):
         raise der_error(f"{what} is no DER BIT STRING")
     return content[1:]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from receiptledger.core.timestamp_limits import MAX_BYTES, MIN_RSA_BITS
 from receiptledger.core.timestamp_signature import key_name, signature_hash
 from receiptledger.core.tsa_certificate import load_certificate
 
@@ -62,8 +63,8 @@ class TimestampRules:
     require_accuracy: bool = False
     allow_granted_with_mods: bool = False
     require_ess_v2: bool = False
-    min_rsa_bits: int = 2048
-    max_bytes: int = 65_536
+    min_rsa_bits: int = MIN_RSA_BITS
+    max_bytes: int = MAX_BYTES
 
 
 DEFAULT_RULES: Final = TimestampRules()

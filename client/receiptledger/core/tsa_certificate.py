@@ -175,7 +175,7 @@ def _certificate(der: bytes) -> TsaCertificate:
     tbs = outer.take(SEQUENCE)
     identifier = outer.take(SEQUENCE)
     algorithm(identifier, "signature algorithm")
-    signature = bit_string(outer.take(BIT_STRING), "certificate signature")
+    signature = bit_string(outer.take(BIT_STRING), "certificate signature", whole=True)
     outer.end()
 
     members = Members(tbs, "certificate")

@@ -125,6 +125,11 @@ def test_bit_strings(content: bytes, data: bytes) -> None:
     assert der.bit_string(der.parse(tlv(3, content)), "x") == data
 
 
+def test_bit_strings_of_whole_bytes() -> None:
+    assert der.bit_string(der.parse(tlv(3, b"\x00\x80")), "x", whole=True) == b"\x80"
+    refuse(der.bit_string, der.parse(tlv(3, b"\x01\x80")), "x", whole=True)
+
+
 @pytest.mark.parametrize("content", [b"", b"\x08\x00", b"\x01", b"\x07\xff", b"\x01\x01"])
 def test_bit_strings_that_are_none(content: bytes) -> None:
     refuse(der.bit_string, der.parse(tlv(3, content)), "x")

@@ -134,6 +134,10 @@ FORM: dict[str, tuple[bytes, Cause]] = {
         forge.response(pki.token_of(), forge.status_info(0, [tlv(0x16, b"x")])),
         Cause.DER,
     ),
+    "failInfo of five bytes": (
+        forge.response(None, forge.status_info(2, failure=forge.bits(b"\x80" * 5))),
+        Cause.DER,
+    ),
     "status with a member too many": (
         seq(seq(integer(0), integer(0)), pki.token_of()),
         Cause.DER,

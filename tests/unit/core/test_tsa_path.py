@@ -406,6 +406,10 @@ UNREADABLE = {
     "a signature of unused bits": certificate_bytes(
         outer=seq(forge.algorithm("ecdsa-sha256", b""), forge.bits(b"\xff", 3))
     ),
+    # Nobody signs this count: two certificates would be one.
+    "a signature of unused bits that are zero": certificate_bytes(
+        outer=seq(forge.algorithm("ecdsa-sha256", b""), forge.bits(b"\xf8", 3))
+    ),
     "an issuer that is no Name": certificate_bytes(issuer=seq(octets(b"x"))),
     "a subject of 5 KB": certificate_bytes(subject=name("S" * 5_000)),
     "a date without seconds": certificate_bytes(
