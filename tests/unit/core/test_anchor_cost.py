@@ -90,7 +90,5 @@ def test_as_much_evidence_as_fits(entries: int) -> None:
     for at in range(0, len(lists), 8):
         stamp = world.stamp(AFTER + at * SECOND, ALPHA)
         world.add_evidence(stamp, RevocationEvidence(tuple(lists[at : at + 8])))
-    for _ in range(7):
-        world.round(AFTER + 90 * SECOND, ALPHA)
     verdict = world.verify(trust=everybody(world))
     assert timestamps(verdict).status is Status.PASS
