@@ -44,7 +44,9 @@ def system_words(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, ssl.SSLError):
-        reason = getattr(error, "reason", None) or (_bare(str(error)) if error.args else "it failed")
+        reason = getattr(error, "reason", None) or (
+            _bare(str(error)) if error.args else "it failed"
+        )
         return str(reason).replace("_", " ").lower()
     number = getattr(error, "errno", None)
     if isinstance(error, OSError) and number is not None and number > 0:
