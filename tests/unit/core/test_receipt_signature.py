@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from receiptledger.core.errors import Reason, ReceiptError
-from receiptledger.core.receipt import Receipt, authenticate, check_signature, verify_signature
+from receiptledger.core.profile import Profiles
+from receiptledger.core.receipt import (
+    Receipt,
+    authenticate,
+    check_signature,
+    first_readings,
+    holds,
+    readings,
+    verify_signature,
+)
 from tests.helpers import rfc8032
 from tests.helpers.reading import accept, bad_signature, read, refused, with_member
 from tests.helpers.receipts import ALICE, MALLORY, base64url, farley, jcs, lesson18, pretty
@@ -150,3 +160,34 @@ def test_mutate_every_byte_of_another_spelling() -> None:
             assert receipt.content_hash == content
             accepted += 1
     assert accepted == 2  # \u00fc with either letter in upper case
+
+
+@pytest.mark.parametrize("document", [lesson18(), farley()])
+def test_holds_says_what_verify_signature_says(document: dict[str, Any]) -> None:
+    receipt = read(document)
+    keys = (ALICE.key, MALLORY.key, ALICE.key[:31], ALICE.key + b"x", b"")
+    for one in (receipt, replace(receipt, signature=receipt.signature[:63])):
+        for key in keys:
+            try:
+                verify_signature(one, key)
+                said = True
+            except ReceiptError:
+                said = False
+            assert holds(one, key) is said
+
+
+def test_a_batch_is_read_as_each_receipt_by_itself() -> None:
+    """Also one whose signed bytes cannot be told, which only the slow way has words for."""
+    good = Profiles.builtin().get("ms-lesson18")
+
+    def refuse(parsed: object) -> bytes:
+        raise ReceiptError(Reason.INVALID_FIELD, "no signed bytes", got=type(parsed).__name__)
+
+    raws = [jcs(lesson18()), b"{", b"{}", jcs(farley())]
+    for profiles in (Profiles.builtin(), Profiles([replace(good, signing_input=refuse)])):
+        for raw, got in zip(raws, first_readings(raws, profiles), strict=True):
+            try:
+                want: object = next(readings(raw, profiles)).receipt_hash
+            except ReceiptError as error:
+                want = str(error)
+            assert (got.receipt_hash if isinstance(got, Receipt) else str(got)) == want
