@@ -166,7 +166,16 @@ def test_mutate_every_byte_of_another_spelling() -> None:
 def test_holds_says_what_verify_signature_says(document: dict[str, Any]) -> None:
     receipt = read(document)
     keys = (ALICE.key, MALLORY.key, ALICE.key[:31], ALICE.key + b"x", b"")
-    for one in (receipt, replace(receipt, signature=receipt.signature[:63])):
+    signature, signed = receipt.signature, receipt.signing_input
+    others = (
+        replace(
+            receipt, key_hint=MALLORY.key
+        ),  # outside the signed bytes: somebody else put it there
+        replace(receipt, signature=signature[:63]),
+        # One byte moved from the signature to the message: together they are what was signed.
+        replace(receipt, signature=signature[:63], signing_input=signature[63:] + signed),
+    )
+    for one in (receipt, *others):
         for key in keys:
             try:
                 verify_signature(one, key)

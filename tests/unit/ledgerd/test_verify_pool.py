@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import signal
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -193,6 +194,7 @@ def test_packing_keeps_what_admission_reads() -> None:
     (item,) = Here()([RAWS[1]])
     assert isinstance(item, Verified)
     again = unpack(RAWS[1], pack(item))
+    assert again.leaf_hash == item.leaf_hash == sha256(b"\x00" + RAWS[1]).digest()
     for name in (
         *("raw", "profile", "profile_version", "agent", "stream", "chain", "sequence"),
         *("sequence_step", "sequence_start", "previous", "link_hash", "content_hash"),
