@@ -1,7 +1,8 @@
 """`make test`: the whole suite with branch coverage, and the gates on it.
 
-Runs pytest once under coverage (daemon subprocesses measured too), then demands 100 % of
-receiptledger.core and at least 90 % of every other file. Extra arguments go to pytest.
+Runs pytest once under coverage, a worker per core and every file of tests in one worker (daemon
+subprocesses are measured too), then demands 100 % of receiptledger.core and at least 90 % of every
+other file. Extra arguments go to pytest.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def main() -> int:
     """Run, combine, judge."""
     coverage("erase")
     os.environ["COVERAGE_PROCESS_START"] = str(ROOT / "pyproject.toml")
-    failed = coverage("run", "-m", "pytest", *sys.argv[1:])
+    workers = ["--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile"]
+    pytest = [sys.executable, "-m", "pytest", *workers, *sys.argv[1:]]
+    failed = subprocess.run(pytest, cwd=ROOT).returncode
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "coverage.json"
         # Daemons killed by the crash tests leave data files without content; that is no news.

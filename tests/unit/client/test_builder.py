@@ -132,7 +132,11 @@ def test_bad_agent_ids(bad: object) -> None:
         ReceiptBuilder(bad, SIGNER)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [float("nan"), object(), {1: 2}, "\ud800", {"a": b"x"}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), object(), {1: 2}, "\ud800", {"a": b"x"}],
+    ids=["nan", "object", "number-as-name", "surrogate", "bytes"],
+)
 @pytest.mark.parametrize("member", ["args", "result"])
 def test_values_outside_json_do_not_advance_the_chain(member: str, value: object) -> None:
     target = builder()
