@@ -82,11 +82,13 @@ class Parsed:
         value: the object; integers beyond 2^53-1 are floats in it.
         canonical: JCS bytes of `value`; the very object that was parsed when it was canonical.
         plain: whether orjson writes JCS for `value` and so for every part of it.
+        raw: the document as it came.
     """
 
     value: dict[str, Any]
     canonical: bytes
     plain: bool
+    raw: bytes
 
     def canonical_part(self, part: dict[str, Any]) -> bytes:
         """JCS bytes of an object made of members of `value`."""
@@ -116,7 +118,7 @@ def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parsed:
         and 0 <= _count_plain(value, limits.max_depth, data.isascii()) <= limits.max_members
         and orjson.dumps(value, option=_SORTED) == data
     ):
-        return Parsed(value, data, True)
+        return Parsed(value, data, True, data)
     return _parse_strictly(data, limits)
 
 
@@ -258,10 +260,10 @@ def _parse_strictly(data: bytes, limits: Limits) -> Parsed:
         raise _malformed("not a JSON object", "an object", describe(value))
     if _count_plain(value, limits.max_depth, False) >= 0:
         try:
-            return Parsed(value, orjson.dumps(value, option=_SORTED), True)
+            return Parsed(value, orjson.dumps(value, option=_SORTED), True, data)
         except TypeError:
             pass  # a lone surrogate: the general way says so
-    return Parsed(value, _canonicalize_any(value), False)
+    return Parsed(value, _canonicalize_any(value), False, data)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

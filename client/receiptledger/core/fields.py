@@ -10,35 +10,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from receiptledger.core.canonical import canonicalize, describe, shown
-from receiptledger.core.encoding import SAFE_INTEGER, base64url_decoder, parse_digest
+from receiptledger.core.encoding import SAFE_INTEGER
 from receiptledger.core.errors import Reason, ReceiptError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
-    "ENCODINGS",
-    "GENESIS_FORMS",
     "MAX_NAME_BYTES",
     "MISSING",
     "Check",
     "Reader",
-    "algorithm_check",
-    "bytes_reader",
+    "algorithm_reader",
     "constant",
     "equal_check",
     "forbid_check",
     "getter",
     "invalid",
     "name_reader",
-    "previous_reader",
+    "optional_name_reader",
     "sequence_reader",
     "stream_reader",
     "time_reader",
+    "unix_time_reader",
 ]
 
 T = TypeVar("T")
@@ -55,6 +53,9 @@ _TIME = re.compile(  # RFC 3339 section 5.6; second 60 is a leap second
     r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECONDS = 1_000_000  # in a second
+_YEAR_10000 = 253_402_300_800 * _MICROSECONDS
 _SHORT_MONTHS = ("04", "06", "09", "11")
 
 
@@ -108,25 +109,40 @@ def name_reader(path: str) -> Reader[str]:
     return read
 
 
+def optional_name_reader(path: str) -> Reader[str | None]:
+    """As `name_reader`, or None where the member is null or not there."""
+    get = getter(path)
+
+    def read(value: dict[str, Any]) -> str | None:
+        name = get(value)
+        return None if name is None or name is MISSING else _checked_name(path, name, 1)
+
+    return read
+
+
 def stream_reader(paths: Sequence[str]) -> Reader[str]:
     """Which of an agent's streams: "" without paths, the text at one, a JCS array of several.
 
     At most 256 UTF-8 bytes in all, no control characters. The array keeps ("a", "b,c") and
-    ("a,b", "c") apart.
+    ("a,b", "c") apart. Null, or no such member, is "".
     """
     if not paths:
         return constant("")
     parts = [(path, getter(path)) for path in paths]
     if len(parts) == 1:
         path, get = parts[0]
-        return lambda value: _checked_name(path, get(value), 0)
+        return lambda value: _stream_name(path, get(value))
     label = " with ".join(paths)
 
     def read(value: dict[str, Any]) -> str:
-        names = [_checked_name(path, get(value), 0) for path, get in parts]
+        names = [_stream_name(path, get(value)) for path, get in parts]
         return _checked_name(label, canonicalize(names).decode("utf-8"), 0)
 
     return read
+
+
+def _stream_name(path: str, name: object) -> str:
+    return "" if name is None or name is MISSING else _checked_name(path, name, 0)
 
 
 def _checked_name(path: str, name: object, least: int) -> str:
@@ -143,7 +159,7 @@ def _checked_name(path: str, name: object, least: int) -> str:
     raise invalid(path, "text", name)
 
 
-# Numbers, hashes, times.
+# Numbers and times.
 
 
 def sequence_reader(path: str) -> Reader[int]:
@@ -157,36 +173,6 @@ def sequence_reader(path: str) -> Reader[int]:
         raise invalid(path, f"an integer 0..{SAFE_INTEGER}", number)
 
     return read
-
-
-def previous_reader(path: str, genesis: str) -> Reader[bytes | None]:
-    """The previous receipt's link hash, 32 bytes, written `sha256:` and hex; None at genesis.
-
-    Args:
-        path: of the member.
-        genesis: what a chain's first receipt has there, one of `GENESIS_FORMS`: "null" (the member
-            is present) or "omitted" (it is not, and null is refused).
-    """
-    get = getter(path)
-    first = GENESIS_FORMS[genesis]
-    want = f"sha256: and 64 lower-case hex digits ({genesis} in a chain's first receipt)"
-
-    def read(value: dict[str, Any]) -> bytes | None:
-        text = get(value)
-        if text is first:
-            return None
-        if text is None:
-            message = f"member {path} is null: a chain's first receipt must omit it"
-            raise invalid(path, want, text, message)
-        try:
-            return parse_digest(text)
-        except ValueError:
-            raise invalid(path, want, text) from None
-
-    return read
-
-
-GENESIS_FORMS: Final[dict[str, object]] = {"null": None, "omitted": MISSING}
 
 
 def time_reader(path: str) -> Reader[str]:
@@ -207,6 +193,28 @@ def time_reader(path: str) -> Reader[str]:
     return read
 
 
+def unix_time_reader(path: str, unit: int) -> Reader[str]:
+    """A number of units since 1970, up to the year 9999, as RFC 3339 text in UTC to the microsecond.
+
+    Args:
+        path: of the member.
+        unit: in microseconds: 1,000 for milliseconds (an integer then), 1,000,000 for seconds.
+    """
+    get, whole = getter(path), unit < _MICROSECONDS
+    want = "a number of " + ("milliseconds" if whole else "seconds") + " since 1970, before 10000"
+
+    def read(value: dict[str, Any]) -> str:
+        number = get(value)
+        if type(number) is int or (type(number) is float and not whole):
+            micros = round(number * unit)
+            if 0 <= micros < _YEAR_10000:
+                moment = _EPOCH + timedelta(microseconds=micros)
+                return moment.isoformat().replace("+00:00", "Z")
+        raise invalid(path, want, number)
+
+    return read
+
+
 def _day_exists(text: str) -> bool:
     """Whether a month has the day it is given: RFC 3339 section 5.7, leap years of appendix C."""
     year, month, day = int(text[:4]), text[5:7], text[8:10]
@@ -215,75 +223,33 @@ def _day_exists(text: str) -> bool:
     return day != "31" or month not in _SHORT_MONTHS
 
 
-# Bytes: signatures and keys. Python's decoders skip what they do not know, so what they decoded is
-# written back and must be the text that came.
-
-
-def _hex_decoder(size: int) -> Decoder:
-    def decode(text: str) -> bytes:
-        data = bytes.fromhex(text)
-        if len(data) != size or data.hex() != text:
-            raise ValueError
-        return data
-
-    return decode
-
-
-Decoder = Callable[[str], bytes]
-ENCODINGS: Final[dict[str, tuple[Callable[[int], Decoder], str]]] = {
-    "hex": (_hex_decoder, "lower-case hex"),
-    "base64url": (base64url_decoder, "unpadded base64url"),
-}
-
-
-def bytes_reader(path: str, encoding: str, size: int, *, remember: int = 0) -> Reader[bytes]:
-    """Exactly `size` bytes in one of `ENCODINGS`, written the one way that encoding has.
-
-    Args:
-        path: of the member.
-        encoding: one of `ENCODINGS`.
-        size: bytes.
-        remember: how many texts to remember with their bytes, for members that repeat.
-    """
-    make, form = ENCODINGS[encoding]
-    get, decode = getter(path), make(size)
-    if remember:
-        decode = lru_cache(maxsize=remember)(decode)
-    want = f"{size} bytes in {form}"
-
-    def read(value: dict[str, Any]) -> bytes:
-        text = get(value)
-        if type(text) is not str:
-            raise invalid(path, want, text)
-        try:
-            return decode(text)
-        except ValueError:
-            raise invalid(path, want, text) from None
-
-    return read
-
-
 # Checks that read nothing.
 
 
-def algorithm_check(path: str, name: str) -> Check:
-    """Another algorithm is undecidable here, which is neither good nor bad."""
-    get = getter(path)
+def algorithm_reader(path: str, names: Mapping[str, str]) -> Reader[str]:
+    """Our name of the algorithm a receipt names; another one is undecidable here, not good nor bad.
 
-    def check(value: dict[str, Any]) -> None:
-        algorithm = get(value)
-        if algorithm == name:
-            return
-        if type(algorithm) is str:
+    Args:
+        path: of the member.
+        names: the format's names -> ours.
+    """
+    get, want = getter(path), " or ".join(names)
+
+    def read(value: dict[str, Any]) -> str:
+        text = get(value)
+        if type(text) is not str:
+            raise invalid(path, want, text)
+        name = names.get(text)
+        if name is None:
             raise ReceiptError(
                 Reason.UNSUPPORTED_ALGORITHM,
                 f"member {path} names an algorithm this ledger cannot check",
-                want=name,
-                got=shown(algorithm),
+                want=want,
+                got=shown(text),
             )
-        raise invalid(path, name, algorithm)
+        return name
 
-    return check
+    return read
 
 
 def forbid_check(path: str) -> Check:

@@ -66,6 +66,19 @@ class Table:
         del self._left[member]
         return True
 
+    def take_null(self, member: str) -> bool:
+        """Whether the member is the text "null"; takes it when it is."""
+        if self._left.get(member) != "null":
+            return False
+        del self._left[member]
+        return True
+
+    def empty(self, member: str) -> str:
+        """The member must be the empty text."""
+        if self.take(member) != "":
+            raise self.wrong(member, 'empty, or "null"')
+        return ""
+
     def flag(self, member: str) -> None:
         """The member must be true."""
         if self.take(member) is not True:
@@ -74,9 +87,13 @@ class Table:
     def text(self, member: str, form: str = ".+") -> str:
         """A text of a form, given as a regular expression."""
         text = self.take(member)
-        if type(text) is not str or not re.fullmatch(form, text):
+        if type(text) is not str or not re.fullmatch(form, text, re.DOTALL):
             raise self.wrong(member, f"text of the form {form}")
         return text
+
+    def is_table(self, member: str) -> bool:
+        """Whether the member is a table."""
+        return isinstance(self._left.get(member), dict)
 
     def choice(self, member: str, options: Collection[str]) -> str:
         """One of some texts."""
@@ -117,14 +134,34 @@ class Table:
             raise self.wrong(member, "an array of names without dots")
         return tuple(sorted(paths))
 
+    def mapping(self, member: str, options: Collection[str]) -> dict[str, str]:
+        """A table of texts, at least one, each value one of some texts."""
+        table = self.take(member)
+        if not isinstance(table, dict) or not table:
+            raise self.wrong(member, "a table that is not empty")
+        for name, text in table.items():
+            if text not in options:
+                raise self.wrong(f"{member}.{name}", "one of " + ", ".join(options))
+        return dict(table)
+
+    def words(self, member: str, form: str, want: str) -> tuple[str, ...]:
+        """An array of texts of a form, at least one, none twice."""
+        items = self._array(member)
+        for item in items:
+            if type(item) is not str or not re.fullmatch(form, item):
+                raise self.wrong(member, want)
+        if not items or len(set(items)) != len(items):
+            raise self.wrong(member, "an array of at least one text, none twice")
+        return tuple(items)
+
     def table(self, member: str) -> Table:
         """A table inside this one."""
         return self._inner(member, member, self.take(member))
 
-    def tables(self, member: str) -> tuple[Table, ...]:
-        """An array of tables, at least one."""
+    def tables(self, member: str, *, least: int = 1) -> tuple[Table, ...]:
+        """An array of tables."""
         items = self._array(member)
-        if not items:
+        if len(items) < least:
             raise self.wrong(member, "an array that is not empty")
         return tuple(self._inner(member, f"{member}[{n}]", item) for n, item in enumerate(items))
 

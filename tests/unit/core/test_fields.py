@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from receiptledger.core import fields
+from receiptledger.core import field_bytes, fields
 from receiptledger.core.encoding import base64url_decode
 from receiptledger.core.errors import Reason, ReceiptError
 
@@ -92,7 +92,10 @@ def test_names(name: str) -> None:
     ],
 )
 def test_names_that_are_refused(value: dict[str, Any], got: str) -> None:
-    for read in (fields.name_reader("id"), fields.stream_reader(["id"])):
+    stream = fields.stream_reader(["id"])
+    if value.get("id") is None:
+        assert stream(value) == ""
+    for read in (fields.name_reader("id"), *([stream] if value.get("id") is not None else [])):
         error = invalid(read, value)
         assert error.got == got
         assert "member id" in error.message
@@ -113,7 +116,8 @@ def test_several_stream_members_never_run_together() -> None:
         for one, other in [("a", "b,c"), ("a,b", "c"), ('a","b', "c"), ("", "a"), ("a", "")]
     }
     assert len(seen) == 5
-    assert "member run.id" in invalid(read, {"host": "a"}).message
+    assert read({"host": "a"}) == read({"host": "a", "run": {"id": None}}) == '["a",""]'
+    assert "member run.id" in invalid(read, {"host": "a", "run": {"id": 1}}).message
     assert read({"host": "x" * 125, "run": {"id": "y" * 124}})[:3] == '["x'
     error = invalid(read, {"host": "x" * 125, "run": {"id": "y" * 125}})
     assert (error.message, error.got) == ("member host with run.id has the wrong form", "257 bytes")
@@ -137,14 +141,14 @@ def test_sequence_numbers() -> None:
 
 
 def test_previous_hash_is_null_at_genesis() -> None:
-    read = fields.previous_reader("p", "null")
+    read = field_bytes.previous_reader("p", "sha256:hex", ["null"])
     assert read({"p": None}) is None
     assert read({"p": HASH}) == b"\x0a" * 32
     assert "(null in" in str(invalid(read, {}).want)
 
 
 def test_previous_hash_is_omitted_at_genesis() -> None:
-    read = fields.previous_reader("p", "omitted")
+    read = field_bytes.previous_reader("p", "sha256:hex", ["omitted"])
     assert read({}) is None
     assert read({"p": HASH}) == b"\x0a" * 32
     error = invalid(read, {"p": None})
@@ -174,7 +178,7 @@ def test_previous_hash_is_omitted_at_genesis() -> None:
     ],
 )
 def test_previous_hashes_of_another_form(text: object, genesis: str) -> None:
-    error = invalid(fields.previous_reader("p", genesis), {"p": text})
+    error = invalid(field_bytes.previous_reader("p", "sha256:hex", [genesis]), {"p": text})
     assert "0a0a" not in str(error)
 
 
@@ -253,7 +257,7 @@ URL = base64.urlsafe_b64encode(BYTES).decode().rstrip("=")
     ],
 )
 def test_bytes(encoding: str, size: int, text: str) -> None:
-    assert fields.bytes_reader("b", encoding, size)({"b": text}) == BYTES[:size]
+    assert field_bytes.signature_reader("b", encoding, size)({"b": text}) == BYTES[:size]
 
 
 def last_character_variants() -> list[str]:
@@ -263,7 +267,7 @@ def last_character_variants() -> list[str]:
 
 
 def test_base64url_has_one_text_for_each_value() -> None:
-    read = fields.bytes_reader("b", "base64url", 64)
+    read = field_bytes.signature_reader("b", "base64url", 64)
     accepted = []
     for text in last_character_variants():
         try:
@@ -309,12 +313,12 @@ def test_base64url_has_one_text_for_each_value() -> None:
     ],
 )
 def test_bytes_of_another_form(encoding: str, text: object) -> None:
-    error = invalid(fields.bytes_reader("b", encoding, 64), {"b": text})
+    error = invalid(field_bytes.signature_reader("b", encoding, 64), {"b": text})
     assert str(error.want).startswith("64 bytes in ")
 
 
 def test_the_project_has_one_rule_for_base64url() -> None:
-    read = fields.bytes_reader("b", "base64url", 64)
+    read = field_bytes.signature_reader("b", "base64url", 64)
     for text in (URL, URL + "==", URL[:-1], "", URL.replace("_", "/"), URL[:40] + "=" + URL[41:]):
         try:
             expected = base64url_decode(text, 64)
@@ -325,8 +329,8 @@ def test_the_project_has_one_rule_for_base64url() -> None:
 
 
 def test_another_algorithm_is_undecidable_and_no_algorithm_is_a_fault() -> None:
-    check = fields.algorithm_check("s.alg", "EdDSA")
-    check({"s": {"alg": "EdDSA"}})
+    check = fields.algorithm_reader("s.alg", {"EdDSA": "Ed25519"})
+    assert check({"s": {"alg": "EdDSA"}}) == "Ed25519"
     for name in ("ES256", "eddsa", "none", "", "ML-DSA-65", "x" * 500):
         error = refused(check, {"s": {"alg": name}})
         assert error.reason is Reason.UNSUPPORTED_ALGORITHM
@@ -365,3 +369,31 @@ def test_members_that_must_be_equal() -> None:
 
 def test_what_a_format_does_not_have() -> None:
     assert fields.constant(None)({"x": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "number", "text"),
+    [
+        (1_000, 0, "1970-01-01T00:00:00Z"),
+        (1_000, 1_796_050_732_123, "2026-11-30T14:58:52.123000Z"),
+        (1_000_000, 1_796_050_732.25, "2026-11-30T14:58:52.250000Z"),
+        (1_000_000, 1_796_050_732, "2026-11-30T14:58:52Z"),
+        (1_000_000, 253_402_300_799, "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_unix_times(unit: int, number: float, text: str) -> None:
+    assert fields.unix_time_reader("t", unit)({"t": number}) == text
+
+
+@pytest.mark.parametrize("number", [-1, 253_402_300_800_000, 1.5, True, "1", None, 10**300])
+def test_unix_times_of_another_form(number: object) -> None:
+    assert "milliseconds" in (
+        invalid(fields.unix_time_reader("t", 1_000), {"t": number}).want or ""
+    )
+
+
+def test_names_that_may_be_missing() -> None:
+    read = fields.optional_name_reader("n")
+    assert read({}) is read({"n": None}) is None
+    assert read({"n": "x"}) == "x"
+    invalid(read, {"n": ""})

@@ -9,13 +9,13 @@ import pytest
 
 from receiptledger.core.canonical import parse
 from receiptledger.core.errors import Reason, ReceiptError
-from receiptledger.core.signed import SignedPart, unsigned_reader
+from receiptledger.core.signed import Part, Signing, unsigned_reader
 from tests.helpers.receipts import jcs
 
-WHOLE = SignedPart((), ("signature",), None, False)
-PAYLOAD = SignedPart(("payload",), (), None, False)
-DEEP = SignedPart(("a", "b"), ("x",), None, False)
-KEPT = SignedPart((), (), ("id", "time"), False)
+WHOLE = Part((), ("signature",), None)
+PAYLOAD = Part(("payload",), (), None)
+DEEP = Part(("a", "b"), ("x",), None)
+KEPT = Part((), (), ("id", "time"))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ KEPT = SignedPart((), (), ("id", "time"), False)
         (KEPT, ["id", "time.zone"], ["signature", "ids", "a.id"]),
     ],
 )
-def test_coverage(part: SignedPart, inside: list[str], outside: list[str]) -> None:
+def test_coverage(part: Part, inside: list[str], outside: list[str]) -> None:
     assert [path for path in inside + outside if part.covers(path)] == inside
 
 
@@ -49,11 +49,11 @@ def test_what_holds_signed_members_cannot_be_outside() -> None:
         (KEPT, {"other": 1, "id": "a"}, {"id": "a"}),
     ],
 )
-def test_the_signed_bytes(part: SignedPart, value: dict[str, Any], signed: Any) -> None:
+def test_the_signed_bytes(part: Part, value: dict[str, Any], signed: Any) -> None:
     parsed = parse(jcs(value))
     before = jcs(parsed.value)
-    assert part.signing_input()(parsed) == jcs(signed)
-    hashed = SignedPart(part.base, part.drop, part.keep, True)
+    assert part.writer()(parsed) == Signing(part).signing_input()(parsed) == jcs(signed)
+    hashed = Signing(part, prehash=True)
     assert hashed.signing_input()(parsed) == hashlib.sha256(jcs(signed)).digest()
     assert jcs(parsed.value) == before  # the receipt itself is left as it was
 
@@ -61,7 +61,7 @@ def test_the_signed_bytes(part: SignedPart, value: dict[str, Any], signed: Any) 
 @pytest.mark.parametrize("value", [{}, {"payload": None}, {"payload": "text"}, {"payload": [{}]}])
 def test_a_receipt_without_the_signed_object(value: dict[str, Any]) -> None:
     with pytest.raises(ReceiptError) as caught:
-        PAYLOAD.signing_input()(parse(jcs(value)))
+        PAYLOAD.writer()(parse(jcs(value)))
     assert caught.value.reason is Reason.INVALID_FIELD
     assert caught.value.want == "an object"
 
@@ -75,7 +75,7 @@ LISTED = [
         {"signature": {"z": 1, "sig": "", "alg": "", "a": {"sig": 1}}},
         ("signature.a", "signature.alg", "signature.z"),
     ),
-    (SignedPart((), ("s", "t"), None, False), "s", {"s": "", "t": {"u": 1}, "v": 1}, ("t",)),
+    (Part((), ("s", "t"), None), "s", {"s": "", "t": {"u": 1}, "v": 1}, ("t",)),
     (PAYLOAD, "signature.sig", {"payload": {"a": 1}, "signature": {"sig": ""}}, ()),
     (
         PAYLOAD,
@@ -97,16 +97,18 @@ LISTED = [
 
 @pytest.mark.parametrize(("part", "signature", "value", "expected"), LISTED)
 def test_members_outside_are_listed(
-    part: SignedPart, signature: str, value: dict[str, Any], expected: tuple[str, ...]
+    part: Part, signature: str, value: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
-    assert unsigned_reader(part, signature, (), closed=False)(value) == expected
+    assert unsigned_reader(Signing(part), signature, (), closed=False)(value) == expected
     # What the format knows changes nothing in the list.
     known = ("signature.alg", "signature.kid", "a.k")
-    assert unsigned_reader(part, signature, known, closed=False)(value) == expected
+    assert unsigned_reader(Signing(part), signature, known, closed=False)(value) == expected
 
 
 def test_a_closed_format_lets_only_known_members_be_outside() -> None:
-    read = unsigned_reader(PAYLOAD, "signature.sig", ("signature.kid", "payload.id"), closed=True)
+    read = unsigned_reader(
+        Signing(PAYLOAD), "signature.sig", ("signature.kid", "payload.id"), closed=True
+    )
     assert read({"payload": {}, "signature": {"sig": "", "kid": ""}}) == ("signature.kid",)
     assert read({"payload": {}, "signature": {"sig": ""}}) == ()
     cases: list[tuple[dict[str, Any], str]] = [
@@ -128,6 +130,6 @@ def test_the_quick_answer_is_the_long_one() -> None:
     known = ("signature.kid", "signature.alg")
     for part in (WHOLE, PAYLOAD):
         usual = {"payload": {}, "signature": {"sig": "", "kid": "", "alg": ""}}
-        quick = unsigned_reader(part, "signature.sig", known, closed=False)
-        plain = unsigned_reader(part, "signature.sig", (), closed=False)
+        quick = unsigned_reader(Signing(part), "signature.sig", known, closed=False)
+        plain = unsigned_reader(Signing(part), "signature.sig", (), closed=False)
         assert quick(usual) == plain(usual) == ("signature.alg", "signature.kid")

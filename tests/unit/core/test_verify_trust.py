@@ -19,7 +19,7 @@ from receiptledger.core.errors import Reason
 from receiptledger.core.leaf import HeadLeaf
 from receiptledger.core.merkle import EMPTY_ROOT, hash_leaf
 from receiptledger.core.note import NoteSigner, sign_note
-from receiptledger.core.profile import Profile, Profiles
+from receiptledger.core.profile import Profiles, compile_profile
 from receiptledger.core.receipt import chain_key
 from receiptledger.core.segment import segment_root
 from receiptledger.core.verdict import Check, Status, Verdict
@@ -295,10 +295,13 @@ id = "all-signed"
 version = 3
 title = "Everything but the signature is signed"
 detect = [{ path = "kind", equals = "all-signed" }]
+unwrap = "none"
 equal = []
-signed = { base = "", drop = ["sig"], canon = "jcs", prehash = "none", forbid = [] }
+signed = { base = "", drop = ["sig"], set = [], nulls = "keep", keep_nulls = [], canon = "jcs", prehash = "none", domain = "", forbid = [] }
+digests = []
 signature = { path = "sig", encoding = "base64url" }
-algorithm = { path = "alg", value = "EdDSA" }
+algorithm = { path = "alg", values = { EdDSA = "Ed25519" } }
+cosign = []
 unsigned = "refuse"
 key_hint = "none"
 kid = "none"
@@ -306,7 +309,8 @@ agent = "agent"
 stream = ["session"]
 sequence = "none"
 time = "none"
-previous = { path = "prev", preimage = "full", encoding = "sha256:hex", genesis = "null" }
+previous = { path = "prev", of = "full", canon = "jcs", encoding = "sha256:hex", genesis = ["null"] }
+pair = "none"
 """
 
 
@@ -314,7 +318,7 @@ def test_formats_are_the_auditors_own(world: World) -> None:
     value = {"kind": "all-signed", "alg": "EdDSA", "agent": "z", "session": "s", "prev": None}
     value["sig"] = base64url_encode(AGENT.sign(canonicalize(value)))
     raw = canonicalize(value)
-    profiles = Profiles([Profile.from_toml(ALL_SIGNED, "all-signed.toml")])
+    profiles = Profiles([compile_profile(ALL_SIGNED, "all-signed.toml")])
     chain = chain_key("z", "s")
     key = world.log.add_key(chain, AGENT.public_key)
     head = HeadLeaf(chain, 0, 0, None, link(raw), segment_root([hash_leaf(raw)]), "all-signed", 3)

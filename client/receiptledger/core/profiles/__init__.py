@@ -7,7 +7,25 @@ from importlib.resources import files
 __all__ = ["SOURCES", "read_sources"]
 
 # The order is part of the rules: where two formats match a receipt, the first is tried first.
-SOURCES = ("ms-lesson18.toml", "ms-lesson18-prehash.toml", "draft-farley-04.toml")
+SOURCES = (
+    "ms-lesson18.toml",
+    "ms-lesson18-prehash.toml",
+    # The envelopes {payload, signature}: those with a mark of their own before the draft itself.
+    "scopeblind-swarms.toml",
+    "protect-mcp.toml",
+    "protect-mcp-adk.toml",
+    "acta-sdk.toml",
+    "draft-farley-04.toml",
+    "draft-farley-02.toml",
+    # The flat shapes around it.
+    "draft-farley-flat.toml",
+    "draft-farley-flat-alg.toml",
+    "draft-farley-v1.toml",
+    "draft-farley-v2.toml",
+    "acta-v1.toml",
+    "agt-mcp.toml",
+    "sm-arp.toml",
+)
 
 
 def read_sources() -> tuple[tuple[str, str], ...]:
