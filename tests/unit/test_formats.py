@@ -17,6 +17,7 @@ from receiptledger.core.bundle_anchors import (
     MAX_RESPONSE_BYTES,
     MAX_STAMPS,
 )
+from receiptledger.core.dialect import DIALECTS
 from receiptledger.core.errors import Reason
 from receiptledger.core.note import VerifierKey
 from receiptledger.core.profile import Profiles
@@ -26,6 +27,7 @@ from receiptledger.core.verdict import ExitCode
 from receiptledger.core.verify import Trust, verify_bundle
 from receiptledger.trust_tsa import TSA_MEMBERS
 from receiptledger.v1 import types_pb2
+from tests.helpers import format_profiles
 from tests.helpers.format_examples import examples
 
 FORMATS = (Path(__file__).resolve().parents[2] / "proto" / "FORMATS.md").read_text("utf-8")
@@ -93,10 +95,18 @@ def test_the_written_receipts_are_read_by_the_documented_profile() -> None:
     assert first.signing_input.decode() == WRITTEN["signed-bytes-0"]
 
 
-def test_every_profile_is_documented() -> None:
-    table = re.findall(r"^\| `([\w-]+)`, (\d+) \|", FORMATS, re.MULTILINE)
-    shipped = [Profiles.builtin().get(name) for name in Profiles.builtin().ids()]
-    assert {(p.id, str(p.version)) for p in shipped} == set(table)
+def test_every_format_is_documented() -> None:
+    """The table and the example are made from the shipped data: `python -m tests.helpers.format_profiles`."""
+    assert format_profiles.table() in FORMATS
+    assert f"```toml format\n{format_profiles.example()}\n```" in FORMATS
+
+
+def test_every_member_of_a_formats_data_is_documented() -> None:
+    written = set(re.findall(r"`([\w-]+)`", FORMATS.partition("Every member must be there")[2]))
+    named = set(tomllib.loads(format_profiles.example())) - {"id", "version", "title"}
+    assert named <= written
+    assert {"keep", "text", "prefix", "domain", "encodings", "is", "values", "genesis"} <= written
+    assert set(DIALECTS) <= written
 
 
 def test_every_reason_is_documented_and_on_the_wire() -> None:

@@ -33,6 +33,8 @@ _MAX_SIGNATURES = 16  # in an envelope
 _GENESIS = "null|omitted|zeros|(text|prefix|path):.+"
 _TIMES = {"unix-ms": 1_000, "unix-s": 1_000_000}  # microseconds
 _ENVELOPE = "envelope"
+# Encodings in which one key has several texts: a JWK with members of any name, a did:key with a fragment.
+_LOOSE_KEYS = frozenset(("jwk", "did:key"))
 
 
 def compile_profile(text: str, source: str) -> Profile:
@@ -90,11 +92,26 @@ def _compile(table: Table) -> Profile:
         main=main,
         cosigners=cosigners,
         pair=_pair(table, signing),
-        closed=closed and bound and signing is not None and signing.simple,
+        closed=closed
+        and bound
+        and signing is not None
+        and signing.simple
+        and _settled(signing, digests, equal),
         unsigned=_unsigned(signing, named, digests, equal, closed=closed),
     )
     table.close()
     return profile
+
+
+def _settled(
+    signing: Signing,
+    digests: dict[str, tuple[Part, str]],
+    equal: tuple[tuple[str, str], ...],
+) -> bool:
+    """Whether digests and equal members outside the signed bytes have one value for one signed content."""
+    return all(any(signing.covers(path) for path in pair) for pair in equal) and all(
+        signing.covers(path) or part.canon == "jcs" for path, (part, _) in digests.items()
+    )
 
 
 def _inside(signing: Signing | None, table: Table, member: str, path: str) -> str:
@@ -183,6 +200,7 @@ def _signature_rule(table: Table, signing: Signing) -> tuple[SignatureRule, dict
         raise inner.wrong("path", f"outside the signed bytes, {path} is inside")
     encodings = _encodings(inner, algorithms)
     inner.close()
+    key_hint, one_text = _key_hint(table, named)
     rule = SignatureRule(
         read_algorithm,
         {
@@ -190,10 +208,11 @@ def _signature_rule(table: Table, signing: Signing) -> tuple[SignatureRule, dict
             for name, encoding in encodings.items()
         },
         signing.signing_input(),
-        _key_hint(table, named),
+        key_hint,
         _kid(table, named),
     )
-    return rule, named, fixed or signing.covers(named["algorithm"])
+    fixed = fixed or signing.covers(named["algorithm"])
+    return rule, named, fixed and (one_text or signing.covers(named["key_hint"]))
 
 
 def _encodings(inner: Table, algorithms: tuple[str, ...]) -> dict[str, str]:
@@ -223,14 +242,15 @@ def _algorithm(table: Table, named: dict[str, str]) -> tuple[tuple[str, ...], Re
     return found, fields.algorithm_reader(path, names), len(names) == len(found)
 
 
-def _key_hint(table: Table, named: dict[str, str]) -> Reader[bytes | None]:
+def _key_hint(table: Table, named: dict[str, str]) -> tuple[Reader[bytes | None], bool]:
+    """The reader, and whether one key has one text."""
     if table.take_none("key_hint"):
-        return fields.constant(None)
+        return fields.constant(None), True
     inner = table.table("key_hint")
     path = named["key_hint"] = inner.path("path")
     encoding = inner.choice("encoding", tuple(KEY_DECODERS))
     inner.close()
-    return field_bytes.key_reader(path, encoding)
+    return field_bytes.key_reader(path, encoding), encoding not in _LOOSE_KEYS
 
 
 def _kid(table: Table, named: dict[str, str]) -> Reader[str | None]:
@@ -249,7 +269,7 @@ def _enveloped(table: Table) -> SignatureRule:
         read,
         dict.fromkeys(algorithms, fields.constant(b"")),
         lambda _: b"",
-        _key_hint(table, named),
+        _key_hint(table, named)[0],
         _kid(table, named),
     )
 

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from receiptledger.core.profile_types import Profile
 
     Test = Callable[[dict[str, Any]], bool]
-    # Formats, their tests, names a receipt needs for them, names it must not have.
-    _Group = tuple[tuple[Profile, ...], tuple[Test, ...], frozenset[str], frozenset[str]]
+    _Group = tuple[tuple[Profile, ...], tuple[Test, ...]]  # formats, and what is left to ask
+    _Shape = tuple[str | tuple[str, ...] | None, ...]
 
 __all__ = ["Detection", "Rule", "compile_rule"]
 
 _TYPES: Final[dict[str, type]] = {"null": type(None), "text": str, "object": dict, "integer": int}
 _MAX_SHAPES = 1_024  # sets of member names that are remembered
 _MAX_SHAPE_CHARACTERS = 1_024  # of one set's names, together
+_ENVELOPE_MEMBERS = 3  # an object of so many members at most is looked into
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,39 @@ class Rule:
     Attributes:
         words: what, for people.
         test: whether it holds.
-        needs: name of the outermost member that must be there, or None.
-        lacks: name of the outermost member that must not be there, or None.
+        path: names of the member it is about.
+        presence: True: that it is there, False: that it is not, None: something of its value.
     """
 
     words: str
     test: Test
-    needs: str | None
-    lacks: str | None
+    path: tuple[str, ...]
+    presence: bool | None
+
+    def by_names(self, names: Names) -> bool | None:
+        """What follows from the names of a receipt's members alone; None: the test must be asked."""
+        there = names.has(self.path)
+        if self.presence is None:
+            return False if there is False else None
+        return there if there is None else there is self.presence
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of a receipt's members: the outermost, and those inside them where there are few."""
+
+    outer: frozenset[str]
+    inner: dict[str, frozenset[str]] | None
+
+    def has(self, path: tuple[str, ...]) -> bool | None:
+        """Whether there is a member, None when these names do not tell."""
+        if path[0] not in self.outer or len(path) == 1:
+            return path[0] in self.outer
+        if self.inner is None:
+            return None
+        if path[1] not in self.inner.get(path[0], ()):
+            return False
+        return True if len(path) == 2 else None
 
 
 def compile_rule(table: Table) -> Rule:
@@ -52,14 +78,13 @@ def compile_rule(table: Table) -> Rule:
         ValueError: naming the member that is wrong.
     """
     path = table.path("path")
-    get, first = getter(path), path.split(".")[0]
+    get = getter(path)
     words, test = f"a member {path}", lambda value: get(value) is not MISSING
-    needs: str | None = first
-    lacks: str | None = None
+    presence: bool | None = None
     if table.has("absent"):
         table.flag("absent")
         words, test = f"no member {path}", lambda value: get(value) is MISSING
-        needs, lacks = None, first if path == first else None
+        presence = False
     elif table.has("equals"):
         text = table.text("equals")
         words, test = f"member {path} equal to {shown(text)}", lambda value: get(value) == text
@@ -78,8 +103,9 @@ def compile_rule(table: Table) -> Rule:
         words, test = f"member {path} of type {name}", _type_test(get, _TYPES[name])
     else:
         table.flag("exists")
+        presence = True
     table.close()
-    return Rule(words, test, needs, lacks)
+    return Rule(words, test, tuple(path.split(".")), presence)
 
 
 def _prefix_test(get: Callable[[dict[str, Any]], Any], prefix: str) -> Test:
@@ -113,8 +139,8 @@ def _type_test(get: Callable[[dict[str, Any]], Any], kind: type) -> Test:
 class Detection:
     """Finds the formats a receipt may be of.
 
-    Which formats can match at all follows from the names of a receipt's outermost members, and is
-    remembered for each set of names: the usual receipt is held against one or two formats.
+    Which formats can match at all, and what is left to ask them, follows from the names of a receipt's
+    members, and is remembered for each set of names: the usual receipt is asked one thing or nothing.
 
     Args:
         formats: the formats in order of preference.
@@ -126,17 +152,17 @@ class Detection:
         groups: dict[tuple[str, ...], list[Profile]] = {}
         for profile in formats:
             groups.setdefault(tuple(rule.words for rule in profile.detect), []).append(profile)
-        self._groups = [_group(tuple(members)) for members in groups.values()]
-        self._shapes: dict[tuple[str, ...], list[_Group]] = {}
+        self._groups = [tuple(members) for members in groups.values()]
+        self._shapes: dict[_Shape, list[_Group]] = {}
 
     def candidates(self, value: dict[str, Any]) -> tuple[Profile, ...]:
         """The formats whose rules all hold, preferred first."""
-        shape = tuple(value)
+        shape = _shape(value)
         groups = self._shapes.get(shape)
         if groups is None:
             groups = self._possible(shape)
         found: tuple[Profile, ...] = ()
-        for formats, tests, _, _ in groups:
+        for formats, tests in groups:
             for test in tests:
                 if not test(value):
                     break
@@ -147,23 +173,50 @@ class Detection:
     def _in_order(self, formats: tuple[Profile, ...]) -> tuple[Profile, ...]:
         return tuple(sorted(formats, key=lambda profile: self._order[profile.id]))
 
-    def _possible(self, shape: tuple[str, ...]) -> list[_Group]:
-        names = frozenset(shape)
-        groups = [group for group in self._groups if group[2] <= names and not group[3] & names]
-        if (
-            sum(map(len, shape)) <= _MAX_SHAPE_CHARACTERS
-        ):  # the names are foreign: bound what is kept
+    def _possible(self, shape: _Shape) -> list[_Group]:
+        names = _names(shape)
+        groups: list[_Group] = []
+        for formats in self._groups:
+            told = [(rule, rule.by_names(names)) for rule in formats[0].detect]
+            if all(answer is not False for _, answer in told):
+                groups.append(
+                    (formats, tuple(rule.test for rule, answer in told if answer is None))
+                )
+        if _characters(shape) <= _MAX_SHAPE_CHARACTERS:  # the names are foreign: bound what is kept
             if len(self._shapes) >= _MAX_SHAPES:
                 self._shapes.clear()
             self._shapes[shape] = groups
         return groups
 
 
-def _group(formats: tuple[Profile, ...]) -> _Group:
-    rules = formats[0].detect
+def _shape(value: dict[str, Any]) -> _Shape:
+    """The names of the outermost members; of an envelope also those inside them, None for no object."""
+    if len(value) > _ENVELOPE_MEMBERS:
+        return tuple(value)
     return (
-        formats,
-        tuple(rule.test for rule in rules),
-        frozenset(rule.needs for rule in rules if rule.needs is not None),
-        frozenset(rule.lacks for rule in rules if rule.lacks is not None),
+        *value,
+        *[tuple(inner) if type(inner) is dict else None for inner in value.values()],
+    )
+
+
+def _names(shape: _Shape) -> Names:
+    outer = [name for name in shape if type(name) is str]
+    if len(outer) > _ENVELOPE_MEMBERS:
+        return Names(frozenset(outer), None)
+    inner = shape[len(outer) :]
+    return Names(
+        frozenset(outer),
+        {
+            name: frozenset(names)
+            for name, names in zip(outer, inner, strict=True)
+            if isinstance(names, tuple)
+        },
+    )
+
+
+def _characters(shape: _Shape) -> int:
+    return sum(
+        len(name) if isinstance(name, str) else sum(map(len, name))
+        for name in shape
+        if name is not None
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from receiptledger.core.errors import Reason, ReceiptError
@@ -87,6 +87,7 @@ class Profile:
             that equal canonical bytes are equal contents.
         unsigned: reader of the dotted paths of the members outside the signed bytes, sorted at each
             level, without the signature itself.
+        plain: whether a receipt is read once its members are; a closed format has no cosigners.
     """
 
     id: str
@@ -111,6 +112,11 @@ class Profile:
     pair: PairRule | None
     closed: bool
     unsigned: Reader[tuple[str, ...]]
+    plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        plain = self.closed and self.linked and self.agent is not None and self.pair is None
+        object.__setattr__(self, "plain", plain)
 
     def require(self, value: dict[str, Any]) -> None:
         """Refuse a receipt that names this format and is not of it.

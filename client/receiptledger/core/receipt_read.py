@@ -76,7 +76,7 @@ def read(
         profile.linked,
         algorithm,
     )
-    if not profile.closed or algorithm == ES256 or profile.cosigners or profile.pair is not None:
+    if algorithm == ES256 or not profile.plain:
         _complete(receipt, profile, parsed)
     return receipt
 

@@ -138,23 +138,26 @@ class Part:
         found: dict[str, Any] = _without_nulls(part, self.keep_nulls, deep=deep)
         return found
 
-    def outside(self, value: dict[str, Any], signature: Path) -> list[Path]:
+    def outside(
+        self, value: dict[str, Any], signature: Path, known: Iterable[Path] = ()
+    ) -> list[Path]:
         """Paths of the members outside the bytes, in order of their names at each level.
 
-        An object that holds the signature's value is named by its other members, and the value
-        itself is left out. The receipt must have the part.
+        An object that holds the signature's value, or a member that is known, is named by its members;
+        the signature's value itself is left out. The receipt must have the part.
         """
+        opened = {path[:at] for path in (signature, *known) for at in range(1, len(path))}
         found: list[Path] = []
         node: dict[str, Any] = value
         at: Path = ()
         for step in self.base:
             for name in sorted(node):
                 if name != step:
-                    _list_members(node[name], (*at, name), signature, found)
+                    _list_members(node[name], (*at, name), signature, opened, found)
             node, at = node[step], (*at, step)
         for name in sorted(node):
             if name in self.drop if self.keep is None else name not in self.keep:
-                _list_members(node[name], (*at, name), signature, found)
+                _list_members(node[name], (*at, name), signature, opened, found)
         for path, _ in self.blank:
             if path != signature and getter(".".join(path))(value) is not MISSING:
                 found.append(path)
@@ -193,12 +196,14 @@ def _without_nulls(item: Any, kept: frozenset[str], *, deep: bool) -> Any:
     return item
 
 
-def _list_members(item: Any, path: Path, signature: Path, found: list[Path]) -> None:
+def _list_members(
+    item: Any, path: Path, signature: Path, opened: set[Path], found: list[Path]
+) -> None:
     if path == signature:
         return
-    if type(item) is dict and path == signature[: len(path)]:
+    if type(item) is dict and path in opened:
         for name in sorted(item):
-            _list_members(item[name], (*path, name), signature, found)
+            _list_members(item[name], (*path, name), signature, opened, found)
     else:
         found.append(path)
 
@@ -287,7 +292,7 @@ def unsigned_reader(
             members = value.get(holder)
             if type(members) is dict and members.keys() == names:
                 return answer
-        found = [path for path in part.outside(value, whole) if path not in also_signed]
+        found = [path for path in part.outside(value, whole, expected) if path not in also_signed]
         if closed:
             for path in found:
                 if path not in expected:

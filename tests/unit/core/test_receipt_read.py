@@ -23,6 +23,7 @@ from receiptledger.core.receipt import (
     verify_signature,
 )
 from tests.helpers.agents import Agent
+from tests.helpers.forge import did_key
 from tests.helpers.profile_data import made_up, part, signed, toml
 from tests.helpers.receipts import jcs
 
@@ -450,3 +451,109 @@ def test_a_closed_format_with_pairs_keeps_its_content() -> None:
     receipt = read(flat(), closed)
     assert receipt.content_hash == sha256(jcs(flat())).digest()
     assert receipt.pair is not None
+
+
+# Nobody without the key makes a second content out of an honest receipt.
+
+
+def contents(profile: Profile, *values: dict[str, Any]) -> set[bytes]:
+    found = set()
+    for value in values:
+        receipt = read(value, profile)
+        verify_signature(receipt, ALICE.public_key)
+        found.add(receipt.content_hash)
+    return found
+
+
+def test_a_key_with_several_texts_makes_no_other_content() -> None:
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": url(ALICE.public_key)}
+    outside = signed(part(names='drop = ["sig", "key"]'))
+    profile = made_up(
+        signed=outside, key_hint='{ path = "key", encoding = "jwk" }', unsigned='"refuse"'
+    )
+    assert len(contents(profile, flat(key=jwk), flat(key={**jwk, "kid": "x"}))) == 1
+    did = did_key(ALICE.public_key)
+    profile = made_up(
+        signed=outside, key_hint='{ path = "key", encoding = "did:key" }', unsigned='"refuse"'
+    )
+    fragment = f"{did}#{did.removeprefix('did:key:')}"
+    assert len(contents(profile, flat(key=did), flat(key=fragment))) == 1
+
+
+def test_equal_members_that_are_both_outside_make_no_other_content() -> None:
+    profile = made_up(
+        signed=signed(part(names='drop = ["sig", "a", "b"]')),
+        equal='[["a", "b"]]',
+        unsigned='"refuse"',
+    )
+    assert len(contents(profile, flat(a="1", b="1"), flat(a="2", b="2"))) == 1
+
+
+def test_digests_in_another_dialect_make_no_other_content() -> None:
+    of = part(names='drop = ["sig", "d"]', canon="py")
+    profile = made_up(
+        signed=signed(part(names='drop = ["sig", "d"]')),
+        digests=f'[{{ path = "d", of = {{ {of} }}, encoding = "hex" }}]',
+        unsigned='"refuse"',
+    )
+    body = {**BODY, "n": 1}
+    signature = sign(ALICE, jcs(body)).hex()
+    found = set()
+    for number in ("1", "1.0"):
+        text = f'{{"agent":"a","kind":"k","n":{number}}}'
+        digest = sha256(text.encode()).hexdigest()
+        raw = f'{text[:-1]},"d":"{digest}","sig":"{signature}"}}'.encode()
+        receipt = read(raw, profile)
+        verify_signature(receipt, ALICE.public_key)
+        found.add(receipt.content_hash)
+    assert len(found) == 1
+
+
+def test_the_agent_of_a_closed_format_can_be_its_key() -> None:
+    profile = made_up(
+        agent="{ key = true }", key_hint='{ path = "key", encoding = "hex" }', unsigned='"refuse"'
+    )
+    assert profile.closed
+    receipt = read(flat({"kind": "k", "key": ALICE.public_key.hex()}), profile)
+    assert receipt.agent == url(ALICE.public_key)
+
+
+def test_named_members_may_be_in_several_objects() -> None:
+    profile = made_up(
+        signed=signed(part(names='drop = ["s", "k"]')),
+        signature='{ path = "s.sig", encoding = "hex" }',
+        key_hint='{ path = "k.inner.key", encoding = "hex" }',
+        unsigned='"refuse"',
+    )
+    value = {
+        **BODY,
+        "s": {"sig": sign(ALICE, jcs(BODY)).hex()},
+        "k": {"inner": {"key": ALICE.public_key.hex()}},
+    }
+    assert read(value, profile).unsigned == ("k.inner.key",)
+    for more in ({"s": {**value["s"], "x": 1}}, {"k": {**value["k"], "x": 1}}):
+        assert "outside the signed bytes" in refused({**value, **more}, profile)
+
+
+DETECTED = [
+    ('{ path = "a.b", exists = true }', {"a": {"b": 1}}, [{}, {"a": 1}, {"a": {}}, {"c": {"b": 1}}]),
+    ('{ path = "a.b", absent = true }', {"a": {"c": 1}}, [{"a": {"b": None}}]),
+    ('{ path = "a.b", absent = true }', {}, []),
+    ('{ path = "a.b.c", exists = true }', {"a": {"b": {"c": 1}}}, [{"a": {"b": {}}}, {"a": {"b": 1}}]),
+    ('{ path = "a", absent = true }', {"b": 1}, [{"a": None}]),
+    ('{ path = "a.b", number = 2 }', {"a": {"b": 2}}, [{"a": {"b": 2.5}}, {"a": {"b": True}}, {"a": {}}]),
+    ('{ path = "a", one_of = ["x", "y"] }', {"a": "y"}, [{"a": "z"}, {"a": None}, {}]),
+    ('{ path = "a", is = "null" }', {"a": None}, [{"a": 1}, {}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "good", "others"), DETECTED)
+@pytest.mark.parametrize("more", [{}, {"p": 1, "q": 1, "r": {}, "s": 1}], ids=["envelope", "flat"])
+def test_what_is_told_by_names_and_what_by_values(
+    rule: str, good: dict[str, Any], others: list[dict[str, Any]], more: dict[str, Any]
+) -> None:
+    profiles = Profiles([made_up(detect=f"[{rule}]")])
+    for _ in range(2):  # the second time from memory
+        assert profiles.candidates({**good, **more})
+        for other in others:
+            assert not profiles.candidates({**other, **more}), other
