@@ -159,8 +159,9 @@ class Part:
             if name in self.drop if self.keep is None else name not in self.keep:
                 _list_members(node[name], (*at, name), signature, opened, found)
         for path, _ in self.blank:
-            if path != signature and getter(".".join(path))(value) is not MISSING:
-                found.append(path)
+            item = getter(".".join(path))(value)
+            if item is not MISSING:
+                _list_members(item, path, signature, opened, found)
         return found
 
 

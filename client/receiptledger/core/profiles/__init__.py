@@ -25,6 +25,17 @@ SOURCES = (
     "acta-v1.toml",
     "agt-mcp.toml",
     "sm-arp.toml",
+    # Formats that have nothing in common with others.
+    "agent-receipts.toml",
+    "answerproof.toml",
+    "nobulex.toml",
+    "nobulex-es256.toml",
+    "pipelock-v1.toml",
+    "pipelock-v1-line.toml",
+    "signet-v1.toml",
+    "chain-receipt-core.toml",
+    "actledger.toml",
+    "tap-bilateral.toml",
 )
 
 
