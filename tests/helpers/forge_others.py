@@ -235,7 +235,7 @@ def _act(number: int, previous: str | None, signer: Agent) -> Document:
 
 def _seal_act(body: Document, signer: Agent) -> Document:
     text = _digest(jcs(body))
-    sig = {"alg": "ed25519", "kid": "k1", "value": base64url(signer.sign(text.encode()))}
+    sig = {"alg": "Ed25519", "kid": "k1", "value": base64url(signer.sign(text.encode()))}
     return {**body, "hash": text, "sig": sig}
 
 

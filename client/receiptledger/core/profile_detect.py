@@ -5,6 +5,7 @@ One receipt can match several formats: they are candidates in order, and the sig
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["Detection", "Rule", "compile_rule"]
 
 _TYPES: Final[dict[str, type]] = {"null": type(None), "text": str, "object": dict, "integer": int}
+_KEY: Final = re.compile("[0-9a-f]{64}")  # 32 bytes in hex
+_FORMS: Final[dict[str, Callable[[Any], bool]]] = {
+    "key": lambda item: type(item) is str and _KEY.fullmatch(item) is not None,
+    "name": lambda item: type(item) is str and _KEY.fullmatch(item) is None,
+    "filled": lambda item: type(item) in (list, dict, str) and bool(item),
+}
 _MAX_SHAPES = 1_024  # sets of member names that are remembered
 _MAX_SHAPE_CHARACTERS = 1_024  # of one set's names, together
 _ENVELOPE_MEMBERS = 3  # an object of so many members at most is looked into
@@ -36,7 +43,7 @@ class Rule:
     Attributes:
         words: what, for people.
         test: whether it holds.
-        path: names of the member it is about.
+        path: names of the member it is about; () where it is about several.
         presence: True: that it is there, False: that it is not, None: something of its value.
     """
 
@@ -47,7 +54,7 @@ class Rule:
 
     def by_names(self, names: Names) -> bool | None:
         """What follows from the names of a receipt's members alone; None: the test must be asked."""
-        there = names.has(self.path)
+        there = names.has(self.path) if self.path else None
         if self.presence is None:
             return False if there is False else None
         return there if there is None else there is self.presence
@@ -72,11 +79,13 @@ class Names:
 
 
 def compile_rule(table: Table) -> Rule:
-    """A rule of a format's data: `path` and one of `exists`, `absent`, `equals`, `prefix`, ...
+    """A rule of a format's data: `path` and one of `exists`, `absent`, `equals`, `prefix`, ..., or `any`.
 
     Raises:
         ValueError: naming the member that is wrong.
     """
+    if table.has("any"):
+        return _any_rule(table)
     path = table.path("path")
     get = getter(path)
     words, test = f"a member {path}", lambda value: get(value) is not MISSING
@@ -95,17 +104,30 @@ def compile_rule(table: Table) -> Rule:
         texts = table.words("one_of", ".+", "an array of texts")
         words = f"member {path} one of {', '.join(map(shown, texts))}"
         test = _one_of_test(get, frozenset(texts))
+    elif table.has("none_of"):
+        texts = table.words("none_of", ".+", "an array of texts")
+        words = f"member {path} a text and none of {', '.join(map(shown, texts))}"
+        test = _none_of_test(get, frozenset(texts))
     elif table.has("number"):
         number = table.integer("number", 0, 1_000_000)
         words, test = f"member {path} equal to {number}", _number_test(get, number)
     elif table.has("is"):
-        name = table.choice("is", tuple(_TYPES))
-        words, test = f"member {path} of type {name}", _type_test(get, _TYPES[name])
+        name = table.choice("is", (*_TYPES, *_FORMS))
+        words = f"member {path} of type {name}"
+        test = _type_test(get, _TYPES[name]) if name in _TYPES else _form_test(get, _FORMS[name])
     else:
         table.flag("exists")
         presence = True
     table.close()
     return Rule(words, test, tuple(path.split(".")), presence)
+
+
+def _any_rule(table: Table) -> Rule:
+    """Holds where one of its rules does."""
+    rules = tuple(compile_rule(inner) for inner in table.tables("any"))
+    table.close()
+    words = " or ".join(rule.words for rule in rules)
+    return Rule(words, lambda value: any(rule.test(value) for rule in rules), (), None)
 
 
 def _prefix_test(get: Callable[[dict[str, Any]], Any], prefix: str) -> Test:
@@ -124,6 +146,14 @@ def _one_of_test(get: Callable[[dict[str, Any]], Any], texts: frozenset[str]) ->
     return test
 
 
+def _none_of_test(get: Callable[[dict[str, Any]], Any], texts: frozenset[str]) -> Test:
+    def test(value: dict[str, Any]) -> bool:
+        text = get(value)
+        return type(text) is str and text not in texts
+
+    return test
+
+
 def _number_test(get: Callable[[dict[str, Any]], Any], number: int) -> Test:
     def test(value: dict[str, Any]) -> bool:
         item = get(value)
@@ -134,6 +164,10 @@ def _number_test(get: Callable[[dict[str, Any]], Any], number: int) -> Test:
 
 def _type_test(get: Callable[[dict[str, Any]], Any], kind: type) -> Test:
     return lambda value: type(get(value)) is kind
+
+
+def _form_test(get: Callable[[dict[str, Any]], Any], holds: Callable[[Any], bool]) -> Test:
+    return lambda value: holds(get(value))
 
 
 class Detection:
