@@ -31,6 +31,7 @@ EXAMPLE_KEY = AgentKey(
     agent="did:web:agents.example.org:billing",
     public_key="OitjqRtjIvvE4LJmN58rnAa4MP8zSsEuE8Osn6mW7xc",
 )
+EXAMPLE_PROFILES = Path("/etc/ledgerd/profiles")
 # What each table of a TSA must have, and what most should say; the rest at its default.
 EXAMPLE_TSA = {
     "name": "tsa-one",
@@ -102,7 +103,11 @@ def _comment(text: str) -> list[str]:
 def _assignment(name: str, field: FieldInfo) -> str:
     value = field.default
     if value is None:  # TOML has no null: show what it comes to
-        value = {"guard_path": Settings().guard_file, "log_key_path": Settings().log_key_file}[name]
+        value = {
+            "guard_path": Settings().guard_file,
+            "log_key_path": Settings().log_key_file,
+            "profiles_dir": EXAMPLE_PROFILES,
+        }[name]
     line = f"#{name} = {_toml(value)}"
     allowed = _allowed(field)
     return f"{line}  # {allowed}" if allowed else line

@@ -10,13 +10,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ledgerd.anchoring.setup import AnchorSetupError, read_trusts, warnings
-from ledgerd.config import ConfigError, Settings, load_settings
+from ledgerd.config import Settings
+from ledgerd.config_load import ConfigError, load_settings
 from ledgerd.config_show import as_json_values, as_text
 from ledgerd.daemon import StartError, run
 from ledgerd.devtsa.command import serve as serve_dev_tsa
 from ledgerd.devtsa.faults import Mode
 from ledgerd.devtsa.folder import DevTsaError
 from ledgerd.devtsa.pki import KeyKind  # noqa: TC001 - typer looks the annotation up
+from ledgerd.formats import FormatsError, open_formats
 from ledgerd.logs import configure_logs
 from ledgerd.maintenance import MaintenanceError
 from ledgerd.maintenance import fsck as check_folder
@@ -80,7 +82,8 @@ def check_config(
     loaded = _load(config, data_dir, listen, http, settings)
     try:
         read_trusts(loaded)
-    except AnchorSetupError as error:
+        open_formats(loaded.profiles_dir)
+    except (AnchorSetupError, FormatsError) as error:
         _fail(str(error))
     if as_json:
         typer.echo(json.dumps(as_json_values(loaded), indent=2))
@@ -122,11 +125,20 @@ def fsck(
     guard: Annotated[
         Path | None, typer.Option("--guard", help="Guard file; default: DIR/guard.")
     ] = None,
+    profiles: Annotated[
+        Path | None,
+        typer.Option(
+            "--profiles",
+            metavar="FOLDER",
+            help="Further receipt formats: the setting profiles_dir.",
+        ),
+    ] = None,
 ) -> None:
     """Check everything stored against everything else: 0 clean, 1 problems, 2 cannot be read."""
     try:
-        code = check_folder(folder, log_key=log_key, guard=guard, as_json=as_json)
-    except MaintenanceError as error:
+        formats = open_formats(profiles, "--profiles").profiles
+        code = check_folder(folder, log_key=log_key, guard=guard, profiles=formats, as_json=as_json)
+    except (MaintenanceError, FormatsError) as error:
         _fail(str(error))
     raise typer.Exit(code)
 

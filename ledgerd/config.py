@@ -1,44 +1,27 @@
 """Every setting of the daemon: its unit, default and reason, in one place.
 
-Sources, the first that has a value wins: command line flags, environment (`LEDGERD_NAME`), the TOML
-file, the default. Unknown names are refused, and the message names the nearest known one; deploy/
-carries an example file that a test holds against this class.
+Where the values come from is `config_load`; deploy/ carries an example file that a test holds against
+this class.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from ledgerd.config_words import TABLES, problems, unknown
 from ledgerd.tsa.settings import TsaSettings
 from receiptledger.core.canonical import DEFAULT_LIMITS
-from receiptledger.core.encoding import base64url_decode
 from receiptledger.core.errors import LedgerError
 from receiptledger.core.note import NoteSigner
+from receiptledger.core.public_key import parse_public_key
 
-__all__ = ["AgentKey", "ConfigError", "Settings", "TsaSettings", "load_settings"]
+__all__ = ["ENV_PREFIX", "AgentKey", "Settings", "TsaSettings"]
 
 ENV_PREFIX = "LEDGERD_"
-# Kubernetes puts these into every container beside a service named ledgerd; they are not for us.
-_FOREIGN_ENV = re.compile(r"LEDGERD_(SERVICE|PORT)(_.*)?", re.IGNORECASE)
 KIB, MIB = 1024, 1024 * 1024
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; the message says which setting and what was expected."""
 
 
 class AgentKey(BaseModel):
@@ -47,18 +30,21 @@ class AgentKey(BaseModel):
     model_config = {"extra": "forbid", "frozen": True}
 
     agent: str = Field(min_length=1, description="Agent id as its receipts carry it.")
-    public_key: str = Field(description="Ed25519 public key, unpadded base64url of 32 bytes.")
+    public_key: str = Field(
+        description="Public key in lower-case hex or unpadded base64url: an Ed25519 key as it is, another "
+        "one after ES256: (the uncompressed point) or ML-DSA-65:."
+    )
 
     @field_validator("public_key")
     @classmethod
     def _is_a_key(cls, value: str) -> str:
-        base64url_decode(value, 32)
+        parse_public_key(value)
         return value
 
     @property
     def key(self) -> bytes:
-        """The 32 bytes."""
-        return base64url_decode(self.public_key, 32)
+        """Its bytes; their number tells its algorithm."""
+        return parse_public_key(self.public_key)
 
 
 def _address(value: str) -> str:
@@ -115,6 +101,12 @@ class Settings(BaseSettings):
     agent_keys: tuple[AgentKey, ...] = Field(
         default=(), description="Enrolled keys; an agent may have several."
     )
+    profiles_dir: Path | None = Field(
+        default=None,
+        description="Folder with further receipt formats, one in each *.toml (proto/FORMATS.md), beside "
+        "the built-in ones. Read at the start. Keep a format for as long as its receipts, and give it a "
+        "new version when you change it.",
+    )
 
     # Sealing.
     seal_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = Field(
@@ -167,6 +159,21 @@ class Settings(BaseSettings):
     max_proof_cache_bytes: Annotated[int, Field(ge=MIB)] = Field(
         default=64 * MIB,
         description="Bytes of tree hashes kept in memory for proofs; a tile takes 16 KiB.",
+    )
+
+    # Receipts that arrive before those they follow: held in memory, unanswered, until these come.
+    park_wait_ms: Annotated[int, Field(ge=0, le=60_000)] = Field(
+        default=500,
+        description="Milliseconds a receipt that is ahead of its chain is held before it is answered GAP; "
+        "its batch, and what its stream sends behind, is answered later by as much. 0 = GAP at once.",
+    )
+    park_max_receipts: Annotated[int, Field(ge=1, le=65_536)] = Field(
+        default=1_024,
+        description="Receipts of one chain that are held, and how many a number may be ahead.",
+    )
+    park_max_bytes: Annotated[int, Field(ge=64 * KIB)] = Field(
+        default=16 * MIB,
+        description="Bytes of all that is held, about 2 KiB for each receipt beside its own.",
     )
 
     # Anchors: timestamps by others over the log's checkpoints. Without a [[tsa]] there are none.
@@ -341,59 +348,3 @@ class Settings(BaseSettings):
         """Flags, then environment, then what `load_settings` read from the file."""
         del settings_cls, dotenv_settings, file_secret_settings
         return init_settings, env_settings
-
-
-def load_settings(config: Path | None = None, flags: dict[str, Any] | None = None) -> Settings:
-    """Read, merge and check the configuration.
-
-    Args:
-        config: TOML file, or None.
-        flags: settings from the command line, by name.
-
-    Raises:
-        ConfigError: for an unreadable file, an unknown name or a bad value.
-    """
-    from_file = {} if config is None else _read(config)
-    flags = flags or {}
-    _known(from_file, f"{config}")
-    _known(flags, "the command line")
-    environment = {
-        name.removeprefix(ENV_PREFIX).lower(): name
-        for name in os.environ
-        if name.upper().startswith(ENV_PREFIX) and not _FOREIGN_ENV.fullmatch(name)
-    }
-    _known(environment, "the environment")
-    # A file value only fills what neither flag nor environment gives.
-    values = {name: value for name, value in from_file.items() if name not in environment} | flags
-    try:
-        return Settings(**values)
-    except ValidationError as error:
-        tables = {name: _table(values, environment, name) for name in TABLES}
-        raise ConfigError("\n".join(problems(error.errors(), Settings, tables))) from None
-    except SettingsError as error:  # a list in the environment that is not JSON
-        raise ConfigError(f"the environment cannot be read: {error}, {error.__cause__}") from None
-
-
-def _table(values: dict[str, Any], environment: dict[str, str], name: str) -> object:
-    """A table as it was given, wherever that was; None when it was not."""
-    if name in values or name not in environment:
-        return values.get(name)
-    try:
-        return json.loads(os.environ[environment[name]])
-    except ValueError:
-        return None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
-
-
-def _known(values: dict[str, Any], where: str) -> None:
-    for name in values:
-        if name not in Settings.model_fields:
-            raise ConfigError(unknown(name, where, Settings.model_fields))

@@ -21,10 +21,12 @@ import structlog
 from ledgerd.admission import Admission
 from ledgerd.anchoring.setup import AnchorSetupError, build_anchorer, steady_clock
 from ledgerd.board import Board
+from ledgerd.formats import FormatsError, open_formats
 from ledgerd.guard import FileGuard, GuardError
 from ledgerd.ingest import Ingest
 from ledgerd.keyring import Keyring
 from ledgerd.metrics import Metrics
+from ledgerd.parking import Parking
 from ledgerd.reader import Reader
 from ledgerd.rpc.anchors import AnchorHandlers
 from ledgerd.rpc.server import RpcServer
@@ -39,7 +41,6 @@ from ledgerd.web.server import WebServer
 from ledgerd.writer import Writer
 from receiptledger.core.canonical import Limits
 from receiptledger.core.errors import ServiceError
-from receiptledger.core.profile import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,8 +121,9 @@ class Daemon:
         started = time.perf_counter()
         settings = self._settings
         try:
+            self._formats = open_formats(settings.profiles_dir)
             self._store = _open_store(settings)
-        except (StoreError, OSError) as error:
+        except (FormatsError, StoreError, OSError) as error:
             raise StartError(str(error)) from None
         try:
             signer = _log_key(settings, self._store)
@@ -130,10 +132,12 @@ class Daemon:
             self._recover_anchors()
         except (*_REFUSALS, OSError) as error:
             if self._verify_pool is not None:
-                self._verify_pool.close()
+                await self._verify_pool.close()
             self._store.close()
             raise StartError(str(error)) from None
         self.metrics.unsealed_receipts.set(self._sequencer.unsealed_receipts)
+        if self._verify_pool is not None:
+            await self._verify_pool.start()
         self._writer.start()
         self._ticker = asyncio.create_task(self._seal_ticker())
         self._anchor_ticker = asyncio.create_task(self._anchor_ticks())
@@ -164,17 +168,24 @@ class Daemon:
             pinned=lambda chain: tuple(record.key for record in store.keys(chain)),
             cache_size=settings.max_chains_cached,
         )
+        parking = Parking(
+            max_receipts=settings.park_max_receipts,
+            max_bytes=settings.park_max_bytes,
+            wait_seconds=settings.park_wait_ms / 1_000,
+        )
         admission = Admission(
             store,
             keyring,
             max_chains_cached=settings.max_chains_cached,
             max_forks_per_chain=settings.max_forks_per_chain,
+            parking=parking,
         )
         self._sequencer = Sequencer(store, signer, FileGuard(settings.guard_file), self._publish)
         self._writer = Writer(
             store,
             admission,
             self._sequencer,
+            parking,
             metrics,
             deliver=self._deliver,
             on_fatal=self._fatal,
@@ -188,7 +199,7 @@ class Daemon:
             writer=self._writer,
             board=self._board,
             keyring=keyring,
-            profiles=Profiles.builtin(),
+            profiles=self._formats.profiles,
             metrics=metrics,
             limits=Limits(max_bytes=settings.max_receipt_bytes),
             max_batch_receipts=settings.max_batch_receipts,
@@ -253,6 +264,7 @@ class Daemon:
             enrolled=_enrolled(settings),
             max_bytes=settings.max_receipt_bytes,
             cache_size=settings.max_chains_cached,
+            formats=self._formats.sources,
         )
 
     async def stop(self) -> None:
@@ -262,7 +274,7 @@ class Daemon:
         _log.info("draining", seconds=settings.drain_seconds)
         if self.grpc_address:
             await self._rpc.enter_drain()
-        self._ingest.draining.set()
+        self._ingest.drain()
         self._anchor_ticker.cancel()
         if self._anchorer is not None:
             # Before the streams get their time: no TSA that hangs may hold up a stop.
@@ -278,13 +290,13 @@ class Daemon:
                 _log.error("the last seal failed; a restart seals what is left", error=str(error))
         await self._web.stop()
         await self._loop.run_in_executor(None, self._close)
+        if self._verify_pool is not None:
+            await self._verify_pool.close()
         _log.info("stopped", tree_size=self._sequencer.tree_size)
 
     def _close(self) -> None:
         self._writer.stop()
         self._ingest.close()
-        if self._verify_pool is not None:
-            self._verify_pool.close()
         self._reads.shutdown(wait=True)
         self._store.close()
 

@@ -6,6 +6,9 @@ The stages of one stream run at once, so the next batch is verified while the la
 batches are handed to the writer in the order they came, and answered in that order. At most
 `max_batches_in_flight` are unanswered; beyond that the stream is not read, and gRPC's flow control
 holds the sender back. A cancelled stream never cancels a commit: that runs on the writer thread.
+
+A receipt that is ahead of its chain is parked there for a while (`parking`). Its batch, and those behind
+it on its stream, are answered when it is settled; other streams do not wait for it.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ledgerd.verification import Refused, Verified, verify_batch
-from ledgerd.writer import BatchJob, BatchResult, SealJob
+from ledgerd.writer import BatchJob, BatchResult, ForsakeJob, SealJob, UnparkJob
+from receiptledger.core.algorithms import KEY_SIZES
 from receiptledger.core.errors import LedgerError, Reason, ReceiptError, ServiceError
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_KEY_HINTS", "Batch", "BatchAnswer", "Ingest"]
 
 MAX_KEY_HINTS = 16
+_KEY_SIZES = frozenset(KEY_SIZES.values())
 Item = Verified | Refused
 T = TypeVar("T")
 
@@ -153,26 +158,39 @@ class Ingest:
             limits=self._limits,
         )
         pool = self._verify_pool
-        work = (
-            partial(here, batch.receipts)
-            if pool is None
-            else partial(pool.verify, batch.receipts, batch.profile, batch.key_hints, here)
-        )
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        loop = asyncio.get_running_loop()
+        if pool is None:
+            return await loop.run_in_executor(self._pool, here, batch.receipts)
+        thread = partial(loop.run_in_executor, self._pool, here)
+        return await pool.verify(batch.receipts, batch.profile, batch.key_hints, thread)
 
-    def commit(self, items: Sequence[Item]) -> asyncio.Future[BatchResult]:
-        """Hand a verified batch to the writer; the future ends when it is durable."""
+    def drain(self) -> None:
+        """Take no more batches, and answer what is parked now."""
+        self.draining.set()
+        self._writer.submit(UnparkJob())
+
+    def forsake(self, owner: object) -> None:
+        """A stream ended before its answers: what is parked of it is nobody's any more."""
+        self._writer.submit(ForsakeJob(owner))
+
+    def commit(self, items: Sequence[Item], owner: object = None) -> asyncio.Future[BatchResult]:
+        """Hand a verified batch to the writer; the future ends when it is durable.
+
+        Args:
+            items: what was verified.
+            owner: the stream it came by; see :meth:`forsake`.
+        """
         future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
         # A stream that is gone does not wait for its answer: its error is nobody's surprise.
         future.add_done_callback(_retrieve)
-        self._writer.submit(BatchJob(items, partial(_settle, future)))
+        self._writer.submit(BatchJob(items, partial(_settle, future), owner))
         return future
 
-    def admit(self, items: Sequence[Item]) -> asyncio.Future[BatchResult]:
+    def admit(self, items: Sequence[Item], owner: object = None) -> asyncio.Future[BatchResult]:
         """Commit a sender's batch, unless the ledger takes none now: then the future fails."""
         refusal = self._refusal()
         if refusal is None:
-            return self.commit(items)
+            return self.commit(items, owner)
         self._metrics.refused(len(items), refusal.reason)
         future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
@@ -205,8 +223,9 @@ class Ingest:
             )
         if len(hints) > MAX_KEY_HINTS:
             return _invalid("too many key hints", f"at most {MAX_KEY_HINTS}", str(len(hints)))
-        if any(len(hint) != 32 for hint in hints):
-            return _invalid("a key hint is an Ed25519 public key", "32 bytes", "another length")
+        if any(len(hint) not in _KEY_SIZES for hint in hints):
+            want = " or ".join(f"{size} bytes ({name})" for name, size in KEY_SIZES.items())
+            return _invalid("a key hint is a public key", want, "another length")
         return None
 
 
@@ -233,17 +252,22 @@ class _Stream:
         self._drained = False
 
     async def run(self) -> bool:
+        ended = False
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._reading(group))
                 group.create_task(self._handing_over())
                 group.create_task(self._answering())
+            ended = True
         except BaseExceptionGroup as group:
             # Not `except*`: what that raises is wrapped again by some releases of Python 3.11.
             ours, others = group.split(LedgerError)
             if ours is None or others is not None:
                 raise
             raise _first(ours) from None
+        finally:
+            if not ended:
+                self._ingest.forsake(self)
         return self._drained
 
     async def _reading(self, group: asyncio.TaskGroup) -> None:
@@ -277,14 +301,16 @@ class _Stream:
         """Batches reach the writer in the order they were read, however long each took to verify."""
         while (item := await self._verifying.get()) is not None:
             batch, task = item
-            self._committing.put_nowait((batch, self._ingest.admit(await task)))
+            self._committing.put_nowait((batch, self._ingest.admit(await task, self)))
         self._committing.put_nowait(None)
 
     async def _answering(self) -> None:
         while (item := await self._committing.get()) is not None:
             batch, future = item
             result = await future
-            self._ingest._metrics.ack_seconds.observe(time.perf_counter() - batch.read_at)
+            if not result.waited:
+                seconds = time.perf_counter() - batch.read_at
+                self._ingest._metrics.ack_seconds.observe(seconds)
             state = None
             if batch.sealed:
                 state = await self._sealed(result.next_number - 1)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from receiptledger.core.profile import Profiles
+
 __all__ = ["MaintenanceError", "fsck", "refused"]
 
 _GUARDS = {
@@ -45,7 +47,12 @@ class MaintenanceError(Exception):
 
 
 def fsck(
-    folder: Path, *, log_key: str | None = None, guard: Path | None = None, as_json: bool = False
+    folder: Path,
+    *,
+    log_key: str | None = None,
+    guard: Path | None = None,
+    profiles: Profiles | None = None,
+    as_json: bool = False,
 ) -> int:
     """Check a data folder and print the report on standard output.
 
@@ -53,6 +60,7 @@ def fsck(
         folder: the daemon's data folder: `db`, `guard`, `log.key`.
         log_key: the log's verification key; by default that of the folder's `log.key`.
         guard: the guard file; by default the folder's.
+        profiles: receipt formats; the built-in ones by default.
         as_json: print the report as JSON.
 
     Returns:
@@ -69,7 +77,7 @@ def fsck(
     try:
         verifier, note = _verifier(folder, log_key), _guard_note(folder, guard)
         with _progress(shown=not as_json) as progress:
-            report = check(store, verifier, guard=note, progress=progress)
+            report = check(store, verifier, guard=note, profiles=profiles, progress=progress)
     except (StoreError, LedgerError) as error:
         raise MaintenanceError(f"{folder} cannot be checked: {error}") from None
     finally:

@@ -23,6 +23,7 @@ from prometheus_client import (
 
 import receiptledger
 from ledgerd.anchoring.metrics import AnchorMetrics
+from ledgerd.parking import PARK_RESULTS
 from receiptledger.core.errors import Reason
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ class Metrics:
         for reason in RECEIPT_REASONS:
             self._rejected.labels(reason.value)
         self.ack_seconds = self._histogram(
-            "ledger_ack_seconds", "Seconds from reading a batch to its answer, DURABLE level."
+            "ledger_ack_seconds",
+            "Seconds from reading a batch to its answer, DURABLE level; nothing parked.",
         )
         self.batch_receipts = self._histogram(
             "ledger_batch_receipts", "Receipts per batch.", buckets=_BATCH_BUCKETS
@@ -98,6 +100,17 @@ class Metrics:
             "ledger_stream_paused_seconds",
             "Seconds streams were not read because too many of their batches were unanswered.",
         )
+        self.parked_receipts = self._gauge(
+            "ledger_parked_receipts", "Receipts ahead of their chain that wait for what is missing."
+        )
+        self.parked_bytes = self._gauge(
+            "ledger_parked_bytes", "Bytes they count for, of park_max_bytes."
+        )
+        self._unparked = self._counter(
+            "ledger_unparked", "Receipts ahead of their chain, by what became of them.", "result"
+        )
+        for result in PARK_RESULTS:
+            self._unparked.labels(result)
 
     def _init_log(self) -> None:
         self.unsealed_receipts = self._gauge(
@@ -191,6 +204,21 @@ class Metrics:
         """
         self._refused.inc(receipts)
         self._rejected.labels(reason.value).inc(receipts)
+
+    def parked(self, receipts: int, size: int) -> None:
+        """What is parked now.
+
+        Args:
+            receipts: how many.
+            size: bytes they count for.
+        """
+        self.parked_receipts.set(receipts)
+        self.parked_bytes.set(size)
+
+    def unparked(self, results: Iterable[str]) -> None:
+        """What became of receipts that were ahead of their chain; each one of PARK_RESULTS."""
+        for result in results:
+            self._unparked.labels(result).inc()
 
     def sealed(self, size: int, now: float, seconds: float) -> None:
         """A seal is published.

@@ -268,7 +268,7 @@ class Reader:
     def _key_leaf(self, place: Place, segment: Segment) -> int:
         """Leaf index of the key the receipt was verified under."""
         for record in self._store.keys(segment.chain):
-            if record.key == place.entry.key and record.leaf_index is not None:
+            if record.name == place.entry.key and record.leaf_index is not None:
                 return record.leaf_index
         raise ServiceError(Reason.NOT_SEALED, "the key leaf of this chain is not sealed yet")
 

@@ -104,7 +104,7 @@ def plan_seal(frontier: Frontier, unsealed: Unsealed) -> SealPlan:
 
 
 def _plan_chain(plan: SealPlan, chain: bytes, pending: UnsealedChain) -> None:
-    new_keys = {record.key: record for record in pending.keys}
+    new_keys = {record.name: record for record in pending.keys}
     first, prev = pending.first, pending.prev
     for run in runs(pending.entries):
         record = new_keys.pop(run[0].key, None)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from receiptledger.core.algorithms import algorithm_of
 from receiptledger.core.errors import Reason, ReceiptError
 from receiptledger.core.merkle import hash_leaf
+from receiptledger.core.public_key import shown_key
 from receiptledger.core.receipt import Receipt, authenticate, first_readings, holds, readings
 
 if TYPE_CHECKING:
@@ -89,14 +91,19 @@ def _try_all(
     keyring: Keyring,
     fresh: dict[bytes, tuple[bytes, ...]],
 ) -> Verified:
-    """Every reading under every key: new chains, chains of several keys, and what does not hold."""
+    """Every reading under every key: new chains, chains of several keys, and what does not hold.
+
+    Raises:
+        ReceiptError: why none holds; UNSUPPORTED_ALGORITHM when that cannot be told here.
+    """
     first = tries[0]
     failure: ReceiptError | None = None
     for key in keys or keyring.candidates(first, hints):
         try:
             receipt = authenticate(first, iter(tries[1:]), key)
         except ReceiptError as error:
-            failure = error
+            if failure is None or algorithm_of(key) == first.algorithm:
+                failure = error
             continue
         if not keys:
             fresh[receipt.chain] = (key,)
@@ -119,6 +126,6 @@ def _explain(
     return ReceiptError(
         Reason.WRONG_KEY,
         "the signature holds, but under a key this chain does not use",
-        want=" or ".join(key.hex() for key in keys),
-        got=hint.hex(),
+        want=" or ".join(shown_key(key) for key in keys),
+        got=shown_key(hint),
     )

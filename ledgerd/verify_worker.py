@@ -25,7 +25,7 @@ from receiptledger.core.receipt import Receipt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main", "pack", "read_frame", "serve", "unpack", "write_frame"]
+__all__ = ["frame", "main", "pack", "read_frame", "serve", "unpack", "write_frame"]
 
 GC_THRESHOLD = 100_000  # objects made and not dropped before the young are searched for cycles
 Packed = tuple[Any, ...]
@@ -45,10 +45,15 @@ def read_frame(stream: IO[bytes]) -> Any:
     return marshal.loads(data)  # noqa: S302 - from our own process
 
 
+def frame(value: Any) -> bytes:
+    """A value as it is sent."""
+    data = marshal.dumps(value)
+    return len(data).to_bytes(4, "big") + data
+
+
 def write_frame(stream: IO[bytes], value: Any) -> None:
     """Send one value. Raises OSError when the other end is gone."""
-    data = marshal.dumps(value)
-    stream.write(len(data).to_bytes(4, "big") + data)
+    stream.write(frame(value))
     stream.flush()
 
 
@@ -58,7 +63,8 @@ def pack(item: Verified) -> Packed:
     # fmt: off
     return (
         r.profile, r.profile_version, r.agent, r.stream, r.sequence, r.sequence_step, r.previous,
-        r.link_hash, r.content_hash, r.receipt_hash, r.sequence_start, item.key, item.leaf_hash,
+        r.link_hash, r.content_hash, r.receipt_hash, r.sequence_start, r.linked, item.key,
+        item.leaf_hash,
     )
     # fmt: on
 
@@ -67,10 +73,10 @@ def unpack(raw: bytes, packed: Packed) -> Verified:
     """The reverse of :func:`pack`. Signature and signed bytes are not carried: they were checked."""
     # fmt: off
     (profile, version, agent, stream, number, step, previous,
-     link, content, own, start, key, leaf) = packed
+     link, content, own, start, linked, key, leaf) = packed
     receipt = Receipt(
         raw, profile, version, agent, stream, number, step, previous, link, content, own,
-        b"", b"", None, None, None, (), start,
+        b"", b"", None, None, None, (), start, linked,
     )
     # fmt: on
     return Verified(receipt, key, leaf)
@@ -79,15 +85,19 @@ def unpack(raw: bytes, packed: Packed) -> Verified:
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Answer batches until the source ends.
 
-    The first frame is (pinning, enrolled keys by agent, max_bytes, cache size); each further one
-    (receipts, profile or None, key hints, newly learned (chain, key) pairs). An answer has, for each
-    receipt, what `pack` gives, or None when it could not be verified here.
+    The first frame is (pinning, enrolled keys by agent, max_bytes, cache size, formats beside the
+    built-in ones as (file name, TOML)); each further one (receipts, profile or None, key hints, newly
+    learned (chain, key) pairs). An answer has, for each receipt, what `pack` gives, or None when it
+    could not be verified here.
     """
-    pinning, enrolled, max_bytes, cache_size = read_frame(source)
+    try:
+        pinning, enrolled, max_bytes, cache_size, formats = read_frame(source)
+    except EOFError:  # the daemon's start was refused
+        return
     keyring = Keyring(
         pinning=pinning, enrolled=enrolled, pinned=lambda _: (), cache_size=cache_size
     )
-    profiles, limits = Profiles.builtin(), Limits(max_bytes=max_bytes)
+    profiles, limits = Profiles.with_folder(formats), Limits(max_bytes=max_bytes)
     while True:
         try:
             raws, profile, hints, learned = read_frame(source)

@@ -131,7 +131,10 @@ LAYERS = {
     "ledgerd.seal": {"ledgerd.store.interface"},
     "ledgerd.keyring": set(),
     "ledgerd.verification": {"ledgerd.keyring"},
-    "ledgerd.admission": {"ledgerd.keyring", "ledgerd.store.interface", "ledgerd.verification"},
+    "ledgerd.admission": {
+        *("ledgerd.keyring", "ledgerd.parking"),
+        *("ledgerd.store.interface", "ledgerd.verification"),
+    },
     "ledgerd.board": {"ledgerd.store.interface"},
     "ledgerd.sequencer": {"ledgerd.guard", "ledgerd.seal", "ledgerd.store.interface"},
     "ledgerd.reader": {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ledgerd.store.interface import Entry, ForkRecord, Head, LogState, Mark, Store
     from receiptledger.core.profile import Profiles
+    from receiptledger.core.receipt import Receipt
 
 __all__ = ["ChainPass"]
 
@@ -99,7 +100,7 @@ class ChainPass:
             segments.step(position, entry)
             if entry is not None:
                 newest = head if head is not None and position == head.position else None
-                self._entry(chain, position, entry, before, newest)
+                self._entry(chain, position, entry, before, newest, segments.key(entry))
             before = entry
         if head is not None:
             self._head(chain, head, position, before)
@@ -172,7 +173,13 @@ class ChainPass:
             self._report.add(Damage.HEAD, where, expected, f"{head.position}")
 
     def _entry(
-        self, chain: bytes, position: int, entry: Entry, before: Entry | None, newest: Head | None
+        self,
+        chain: bytes,
+        position: int,
+        entry: Entry,
+        before: Entry | None,
+        newest: Head | None,
+        key: bytes,
     ) -> None:
         """What can be said without the receipt's content, then the receipt to a worker."""
         where = place(chain, position)
@@ -189,8 +196,8 @@ class ChainPass:
             self._report.missing("receipts", f"receipt of {where}")
             return
         link = None if before is None else before.link_hash
-        linked = position == 0 or before is not None
-        self._chunk.append(Item(chain, position, stored.raw, entry, linked, link, newest))
+        known = position == 0 or before is not None
+        self._chunk.append(Item(chain, position, stored.raw, entry, key, known, link, newest))
         self._chunk_bytes += len(stored.raw)
         if len(self._chunk) >= CHUNK_RECEIPTS or self._chunk_bytes >= CHUNK_BYTES:
             self._submit()
@@ -258,20 +265,28 @@ class ChainPass:
         if item.head is not None:
             head = f"head of {place(item.chain)}, sequence"
             self._report.expect(Damage.HEAD, head, receipt.sequence, item.head.sequence)
+            links = f"head of {place(item.chain)}, links"
+            self._report.expect(Damage.HEAD, links, receipt.linked, item.head.linked)
+        before = self._receipt_before(item, last)
+        if before is not None:
+            # A chain has links from its first receipt on, or never.
+            self._report.expect(Damage.LINK, f"{where}, links", before.linked, receipt.linked)
         if receipt.sequence is None:
             return
         expected_number: int | None = None
         if item.position == 0:
             expected_number = receipt.sequence_start
-        elif last is not None and (item.chain, item.position - 1) == (
-            last.item.chain,
-            last.item.position,
-        ):
-            before = last.receipt
-            if before is not None and before.sequence is not None:
-                expected_number = before.sequence + receipt.sequence_step
+        elif before is not None and before.sequence is not None:
+            expected_number = before.sequence + receipt.sequence_step
         if expected_number is not None:
             self._report.expect(Damage.SEQUENCE, where, expected_number, receipt.sequence)
+
+    @staticmethod
+    def _receipt_before(item: Item, last: Facts | None) -> Receipt | None:
+        """The receipt at the position before, when it was the one just checked and can be read."""
+        if last is None or (item.chain, item.position - 1) != (last.item.chain, last.item.position):
+            return None
+        return last.receipt
 
 
 class _Marks:

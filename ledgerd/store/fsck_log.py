@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ledgerd.store.fsck_report import Damage, GuardState, Report, place
-from ledgerd.store.interface import Segment, StoreError
+from ledgerd.store.interface import Segment, StoreError, key_name
 from receiptledger.core.checkpoint import open_checkpoint
 from receiptledger.core.encoding import digest_text
 from receiptledger.core.errors import EvidenceError
@@ -325,7 +325,8 @@ class LogPass:
     def _check_key_leaf(self, where: str, index: int, leaf: KeyLeaf) -> None:
         indexes = [r.leaf_index for r in self._store.keys(leaf.chain) if r.key == leaf.key]
         if indexes != [index]:
-            expected = f"a record of key {leaf.key.hex()} of {place(leaf.chain)}, leaf {index}"
+            name = key_name(leaf.key).hex()
+            expected = f"a record of key {name} of {place(leaf.chain)}, leaf {index}"
             self._report.add(Damage.KEY, where, expected, ", ".join(map(str, indexes)) or None)
 
     def _check_anchor_leaf(self, where: str, index: int, leaf: AnchorLeaf) -> None:

@@ -38,7 +38,8 @@ class Item:
         position: its place there.
         raw: its bytes.
         entry: what the index says of it.
-        linked: whether the position before it is known (always at position 0).
+        key: the public key that its entry names.
+        known: whether the position before it is known (always at position 0).
         before: link hash of the position before it; None at position 0.
         head: the chain's head, given with its newest receipt.
     """
@@ -47,7 +48,8 @@ class Item:
     position: int
     raw: bytes
     entry: Entry
-    linked: bool
+    key: bytes
+    known: bool
     before: bytes | None
     head: Head | None = None
 
@@ -91,10 +93,10 @@ def _check(item: Item, profiles: Profiles) -> Facts:
     facts.expect(Damage.CONTENT_HASH, receipt.content_hash, entry.content_hash)
     facts.expect(Damage.LINK_HASH, receipt.link_hash, entry.link_hash)
     facts.expect(Damage.CHAIN, receipt.chain, item.chain)
-    if item.linked:
+    if item.known and receipt.linked:
         facts.expect(Damage.LINK, item.before, receipt.previous)
     try:
-        verify_signature(receipt, entry.key)
+        verify_signature(receipt, item.key)
     except ReceiptError as error:
         facts.problems.append((Damage.SIGNATURE, f"one by the key {entry.key.hex()}", error))
     return facts

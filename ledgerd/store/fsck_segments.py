@@ -166,9 +166,14 @@ class SegmentWalk:
 
     # Keys.
 
+    def key(self, entry: Entry) -> bytes:
+        """The key an entry names; its name when there is no record, which `step` says."""
+        record = self._keys.get(entry.key)
+        return entry.key if record is None else record.key
+
     def _read_keys(self) -> dict[bytes, KeyRecord]:
         try:
-            return {record.key: record for record in self._store.keys(self._chain)}
+            return {record.name: record for record in self._store.keys(self._chain)}
         except StoreError as error:
             self._report.unreadable("keys", f"keys of {place(self._chain)}", error)
             self._keys_known = False
@@ -187,12 +192,12 @@ class SegmentWalk:
 
     def _check_record(self, record: KeyRecord, last: int) -> None:
         self._report.checked["keys"] += 1
-        where = f"key {record.key.hex()} of {place(self._chain)}"
+        where = f"key {record.name.hex()} of {place(self._chain)}"
         try:
             first = self._store.entry(self._chain, record.since) if record.since <= last else None
         except StoreError:
             first = None
-        if record.since > last or (first is not None and first.key != record.key):
+        if record.since > last or (first is not None and first.key != record.name):
             expected = "a first position that uses it"
             self._report.add(Damage.KEY, where, expected, f"position {record.since}")
         if record.leaf_index is None:

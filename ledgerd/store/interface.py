@@ -19,6 +19,7 @@ Rules every implementation keeps (tests/contract holds them to it):
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from ledgerd.store.anchor_records import (
@@ -59,6 +60,7 @@ __all__ = [
     "StoreInUseError",
     "StoreStats",
     "Stored",
+    "key_name",
 ]
 
 
@@ -78,6 +80,14 @@ class ChangedFormatError(StoreError):
     """The folder is not one of ours, or was written by a newer ledgerd."""
 
 
+def key_name(key: bytes) -> bytes:
+    """What stands for a public key in every entry, 32 bytes: an Ed25519 key itself, else its SHA-256.
+
+    A key of another algorithm has up to 1,952 bytes; it is kept once, in its :class:`KeyRecord`.
+    """
+    return key if len(key) == 32 else sha256(key).digest()
+
+
 @dataclass(slots=True)
 class Entry:
     """What the ledger knows of one position without its bytes (survives erasure)."""
@@ -85,11 +95,11 @@ class Entry:
     number: int  # admission number, global, 0, 1, 2 ...
     leaf_hash: bytes  # 32: SHA-256(0x00 || raw), leaf of the segment tree
     receipt_hash: bytes  # 32: SHA-256(raw)
-    content_hash: bytes  # 32: SHA-256(JCS(receipt))
+    content_hash: bytes  # 32
     link_hash: bytes  # 32
     profile: str
     profile_version: int
-    key: bytes  # 32: public key under which the signature was verified
+    key: bytes  # 32: `key_name` of the public key under which the signature was verified
 
 
 @dataclass(slots=True)
@@ -118,10 +128,15 @@ class KeyRecord:
     """One public key a chain may use."""
 
     chain: bytes
-    key: bytes  # 32
+    key: bytes  # its length tells its algorithm
     mode: str  # "pinned" | "registered"
     since: int  # first position that may rely on it
     leaf_index: int | None  # None until its `key` leaf is sealed
+
+    @property
+    def name(self) -> bytes:
+        """What stands for the key in entries; see :func:`key_name`."""
+        return key_name(self.key)
 
 
 @dataclass(slots=True)

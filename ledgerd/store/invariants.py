@@ -27,6 +27,7 @@ from ledgerd.store.interface import (
     Stored,
 )
 from ledgerd.store.schema import key_order
+from receiptledger.core.algorithms import KEY_SIZES
 from receiptledger.core.tile import Frontier, tile_width
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ class _Commit:
             expected = replace(former, leaf_index=record.leaf_index) if gained else former
             require(record == expected, "immutable record of keys rewritten with other content")
         require(record.mode in {"pinned", "registered"}, f"unknown trust mode {record.mode!r}")
-        require(len(record.chain) == len(record.key) == 32, "a chain or key is not 32 bytes")
+        require(len(record.chain) == 32, "a chain is not 32 bytes")
+        require(len(record.key) in KEY_SIZES.values(), "a key has the length of no algorithm")
         require(not gained or record.leaf_index in sealed, "key leaf index is not in this seal")
         kept = [one for one in records if one.key != record.key]
         self.put("keys", record.chain, tuple(sorted([*kept, replace(record)], key=key_order)))

@@ -6,7 +6,7 @@ A change to any of this is a new :data:`ledgerd.store.families.FORMAT`.
     family    key                              value
     journal   number u64                       chain 32, position u64, admitted_at u64, raw
     index     chain 32, position u64           see :func:`encode_entry`
-    heads     chain 32                         position u64, link hash 32 [, sequence u64]
+    heads     chain 32                         position u64, link hash 32 [, sequence u64] [, 0: no links]
     hashes    "r", receipt hash 32             chain 32, position u64
               "a", chain 32, other hash 32     position u64
     leaves    index u64                        leaf, 1..65,535 bytes
@@ -17,7 +17,7 @@ A change to any of this is a new :data:`ledgerd.store.families.FORMAT`.
               "c", size u64                    signed note of the checkpoint
               "f", chain, position, hash 32    refused_at u64, raw
               "i", name of a TSA               size u64, started_at u64, nonce 32: asked, no answer yet
-              "k", chain 32, key 32            mode u8, since u64 [, leaf index u64]
+              "k", chain 32, name of key 32    mode u8, since u64 [, leaf index u64] [, key: no Ed25519]
               "l", leaf index u64              number u64: the anchor this leaf is of
               "m", chain 32, position u64      nothing: unsealed up to here
               "n", stored_at u64, number u64   nothing: this anchor has no evidence yet
@@ -55,7 +55,9 @@ from ledgerd.store.interface import (
     Mark,
     Segment,
     Stored,
+    key_name,
 )
+from receiptledger.core.algorithms import KEY_SIZES
 from receiptledger.core.tile import MAX_ENTRY_BYTES, TILE_WIDTH, TileId
 
 __all__ = [
@@ -104,6 +106,8 @@ _PAIR = struct.Struct(">QQ")
 _ENTRY = struct.Struct(">BQIB")  # flags, number, profile version, bytes of the profile
 _MODES: Final = {"pinned": b"p", "registered": b"r"}
 _MODE_NAMES: Final = {value: name for name, value in _MODES.items()}
+_LONG_KEYS: Final = tuple(size for size in KEY_SIZES.values() if size != 32)
+_NO_LINKS: Final = b"\x00"
 
 # Flags of an entry: a hash that equals another one is left out (most formats have one or two).
 _CONTENT_IS_RECEIPT: Final = 1
@@ -135,8 +139,8 @@ def decode_stored(data: bytes) -> Stored:
 def encode_entry(entry: Entry) -> bytes:
     """Index record.
 
-    flags u8, number u64, profile version u32, length of the profile u8, profile UTF-8, key 32,
-    leaf hash 32, receipt hash 32, content hash 32 unless it equals the receipt hash, link hash 32
+    flags u8, number u64, profile version u32, length of the profile u8, profile UTF-8, name of the
+    key 32, leaf hash 32, receipt hash 32, content hash 32 unless it equals the receipt hash, link hash 32
     unless it equals either.
     """
     receipt, content, link = entry.receipt_hash, entry.content_hash, entry.link_hash
@@ -196,16 +200,20 @@ def head_key(chain: bytes) -> bytes:
 
 
 def encode_head(head: Head) -> bytes:
-    """Record of a chain's head: position, link hash [, the format's own number]."""
+    """Record of a chain's head: position, link hash [, the format's own number] [, no links]."""
     data = sized(encode_number(head.position) + head.link_hash, 40, "head")
-    return data if head.sequence is None else data + encode_number(head.sequence)
+    if head.sequence is not None:
+        data += encode_number(head.sequence)
+    return data if head.linked else data + _NO_LINKS
 
 
 def decode_head(data: bytes) -> Head:
     """The reverse of :func:`encode_head`."""
-    check(len(data) in (40, 48), "head", data)
-    sequence = decode_number(data[40:]) if len(data) == 48 else None
-    return Head(decode_number(data[:8]), data[8:40], sequence)
+    linked = len(data) % 8 == 0
+    check(len(data) in (40, 48) if linked else len(data) in (41, 49), "head", data)
+    check(linked or data.endswith(_NO_LINKS), "head", data)
+    sequence = decode_number(data[40:48]) if len(data) >= 48 else None
+    return Head(decode_number(data[:8]), data[8:40], sequence, linked)
 
 
 def receipt_key(receipt_hash: bytes) -> bytes:
@@ -328,17 +336,24 @@ def encode_key(record: KeyRecord) -> tuple[bytes, bytes]:
     value = _MODES[record.mode] + encode_number(record.since)
     if record.leaf_index is not None:
         value += encode_number(record.leaf_index)
-    return sized(b"k" + record.chain + record.key, 65, "key"), value
+    if len(record.key) != 32:
+        if len(record.key) not in _LONG_KEYS:
+            raise no_spelling("key", record.key)
+        value += record.key
+    return sized(b"k" + record.chain + record.name, 65, "key"), value
 
 
 def decode_key(key: bytes, value: bytes) -> KeyRecord:
     """The reverse of :func:`encode_key`."""
     check(len(key) == 65 and key[:1] == b"k", "key of a key record", key)
     mode = _MODE_NAMES.get(value[:1])
-    if mode is None or len(value) not in (9, 17):
+    head = next((len(value) - n for n in (0, *_LONG_KEYS) if len(value) - n in (9, 17)), 0)
+    if mode is None or not head:
         raise damaged("key record", value)
-    leaf_index = decode_number(value[9:]) if len(value) == 17 else None
-    return KeyRecord(key[1:33], key[33:], mode, decode_number(value[1:9]), leaf_index)
+    leaf_index = decode_number(value[9:17]) if head == 17 else None
+    public = value[head:] or key[33:]
+    check(key_name(public) == key[33:], "key record", value)
+    return KeyRecord(key[1:33], public, mode, decode_number(value[1:9]), leaf_index)
 
 
 def key_order(record: KeyRecord) -> tuple[int, int, bytes]:

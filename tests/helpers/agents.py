@@ -67,6 +67,8 @@ class Agent:
 class FarleyAgent(Agent):
     """Signs draft-farley envelopes: no numbers, and no key inside."""
 
+    algorithm = "EdDSA"  # as the envelope names it
+
     def receipt(self, sequence: int, previous: bytes | None, **members: Any) -> bytes:
         """One envelope; the sequence only makes its content differ."""
         payload: dict[str, Any] = {
@@ -82,7 +84,7 @@ class FarleyAgent(Agent):
         return canonicalize(
             {
                 "payload": payload,
-                "signature": {"alg": "EdDSA", "kid": self.name, "sig": signature},
+                "signature": {"alg": self.algorithm, "kid": self.name, "sig": signature},
             }
         )
 

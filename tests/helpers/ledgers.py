@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ledgerd.admission import Admission, Answer
 from ledgerd.guard import FileGuard
 from ledgerd.keyring import Keyring
+from ledgerd.parking import Parking
 from ledgerd.sequencer import Sequencer
 from ledgerd.store.families import FAMILIES
 from ledgerd.store.rows import Row, RowReader
@@ -55,7 +56,11 @@ class Ledger:
             cache_size=1_000,
         )
         self._admission = Admission(
-            store, self._keyring, max_chains_cached=1_000, max_forks_per_chain=16
+            store,
+            self._keyring,
+            max_chains_cached=1_000,
+            max_forks_per_chain=16,
+            parking=Parking(max_receipts=0, max_bytes=0, wait_seconds=0),
         )
         self._sequencer = Sequencer(store, self.signer, self.guard, self.published.append)
         self._sequencer.recover()

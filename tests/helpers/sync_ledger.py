@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ledgerd.admission import Admission
 from ledgerd.keyring import Keyring
 from ledgerd.metrics import Metrics
+from ledgerd.parking import Parking
 from ledgerd.reader import Reader
 from ledgerd.sequencer import Sequencer
 from ledgerd.store.fsck import GuardState, check
@@ -127,7 +128,11 @@ class SyncLedger:
         max_group_receipts: int = 4_096,
         seal_max_leaves: int = 4_096,
         recover: bool = True,
+        parking: Parking | None = None,
+        profiles: Profiles | None = None,
     ) -> None:
+        self.profiles = profiles or Profiles.builtin()
+        self.parking = parking or Parking(max_receipts=0, max_bytes=0, wait_seconds=0)
         self.store = store or MemoryStore()
         self.guard = guard or MemoryGuard()
         self.promises = promises or Promises()
@@ -146,12 +151,14 @@ class SyncLedger:
             self.keyring,
             max_chains_cached=max_chains_cached,
             max_forks_per_chain=max_forks_per_chain,
+            parking=self.parking,
         )
         self.sequencer = Sequencer(self.store, SIGNER, self.guard, self._publish)
         self.writer = Writer(
             self.store,
             self.admission,
             self.sequencer,
+            self.parking,
             self.metrics,
             deliver=_run,
             on_fatal=self._on_fatal,
@@ -180,7 +187,7 @@ class SyncLedger:
             raws,
             profile=profile,
             hints=hints,
-            profiles=Profiles.builtin(),
+            profiles=self.profiles,
             keyring=self.keyring,
             limits=DEFAULT_LIMITS,
         )
@@ -233,6 +240,7 @@ class SyncLedger:
             self.promises,
             max_forks_per_chain=self.max_forks_per_chain,  # the next process has the same config
             recover=recover,
+            profiles=self.profiles,
         )
 
     def audit(self) -> None:
@@ -253,7 +261,9 @@ class SyncLedger:
             assert survivor.checkpoint(size) == note, "a published checkpoint is gone"
         self._audit_anchors(survivor)
         assert self.guard.size >= max(self.promises.published, default=0), "the guard is behind"
-        report = check(survivor, SIGNER.verifier, guard=self.guard.note, threads=1)
+        report = check(
+            survivor, SIGNER.verifier, guard=self.guard.note, threads=1, profiles=self.profiles
+        )
         assert report.problems == [], [str(problem) for problem in report.problems]
         assert report.guard in (GuardState.EQUAL, GuardState.BEHIND, GuardState.NOT_CHECKED)
 
@@ -284,7 +294,7 @@ class SyncLedger:
                     continue
                 # Timestamps here are made up (`stamps`); the reader's tests have real ones.
                 bundle = replace(self.reader.prove(chain, position), anchors=())
-                verdict = verify_bundle(bundle.encode(), trust)
+                verdict = verify_bundle(bundle.encode(), trust, self.profiles)
                 assert verdict.exit_code == 0, verdict.to_json()
                 count += 1
         return count

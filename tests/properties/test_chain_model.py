@@ -28,6 +28,7 @@ class Sent:
     sequence: int | None
     sequence_step: int
     sequence_start: int
+    linked: bool = True
     spelling: int = 0
 
     def _hash(self, what: str, *parts: object) -> bytes:
@@ -58,7 +59,7 @@ class Ledger:
         if not self.receipts:
             return None
         last = self.receipts[-1]
-        return Head(len(self.receipts) - 1, last.link_hash, last.sequence)
+        return Head(len(self.receipts) - 1, last.link_hash, last.sequence, last.linked)
 
     def identity(self, position: int) -> tuple[bytes, bytes]:
         assert 0 <= position < len(self.receipts)
@@ -75,6 +76,8 @@ class Ledger:
 
 def naive(chain: list[Sent], receipt: Sent) -> tuple[Outcome, int]:
     """The rules of the module docstring, asked one by one of the whole list."""
+    if not receipt.linked or (chain and not chain[0].linked):
+        return naive_without_links(chain, receipt)
     link = chain[-1].link_hash if chain else None
     number = receipt.sequence
     if number is not None:
@@ -82,19 +85,43 @@ def naive(chain: list[Sent], receipt: Sent) -> tuple[Outcome, int]:
         in_turn = number == following
     else:
         in_turn = True
-    if receipt.previous == link and in_turn:
+    if receipt.linked and receipt.previous == link and in_turn:
         return Outcome.ACCEPTED, len(chain)
     for position, there in enumerate(chain):
         if there.content_hash == receipt.content_hash:
             return Outcome.DUPLICATE, position
+    if not receipt.linked and in_turn:
+        return Outcome.ACCEPTED, len(chain)
     if not chain:
         return (Outcome.GAP if receipt.previous is not None else Outcome.WRONG_SEQUENCE), 0
     claims = _claims(chain, receipt)
     if claims is not None and claims < len(chain):
         return Outcome.FORK, claims
-    if receipt.previous == link:
+    if receipt.previous == link if receipt.linked else claims is None:
         return Outcome.WRONG_SEQUENCE, len(chain)
     return (Outcome.BROKEN_LINK if claims == len(chain) else Outcome.GAP), len(chain)
+
+
+def naive_without_links(chain: list[Sent], receipt: Sent) -> tuple[Outcome, int]:
+    """The same for a receipt without a link, and for a chain of such ones."""
+    for position, there in enumerate(chain):
+        if there.content_hash == receipt.content_hash:
+            return Outcome.DUPLICATE, position
+    if chain and receipt.linked is not chain[0].linked:
+        return Outcome.BROKEN_LINK, len(chain)
+    if receipt.sequence is None:
+        return Outcome.ACCEPTED, len(chain)
+    number = receipt.sequence_start + len(chain) * receipt.sequence_step
+    if receipt.sequence == number:
+        return Outcome.ACCEPTED, len(chain)
+    if (receipt.sequence - number) % receipt.sequence_step:
+        return Outcome.WRONG_SEQUENCE, len(chain)
+    if receipt.sequence > number:
+        return Outcome.GAP, len(chain)
+    if not chain:
+        return Outcome.WRONG_SEQUENCE, 0
+    taken = [at for at, there in enumerate(chain) if there.sequence == receipt.sequence]
+    return Outcome.FORK, taken[0] if taken else 0
 
 
 def _claims(chain: list[Sent], receipt: Sent) -> int | None:
@@ -113,17 +140,21 @@ class ChainModel(RuleBasedStateMachine):
     """Random senders against one chain."""
 
     @initialize(
-        numbered=st.booleans(), start=st.sampled_from([0, 1, 5]), step=st.sampled_from([1, 3])
+        numbered=st.booleans(),
+        start=st.sampled_from([0, 1, 5]),
+        step=st.sampled_from([1, 3]),
+        linked=st.booleans(),
     )
-    def begin(self, numbered: bool, start: int, step: int) -> None:
-        self.numbered, self.start, self.step = numbered, start, step
+    def begin(self, numbered: bool, start: int, step: int, linked: bool) -> None:
+        self.numbered, self.start, self.step, self.linked = numbered, start, step, linked
         self.ledger = Ledger()
         self.content = 0
 
     def make(self, previous: bytes | None, position: int, shift: int = 0) -> Sent:
         self.content += 1
         number = self.start + position * self.step + shift if self.numbered else None
-        return Sent(self.content, previous, number, self.step, self.start)
+        previous = previous if self.linked else None
+        return Sent(self.content, previous, number, self.step, self.start, linked=self.linked)
 
     def send(self, receipt: Sent) -> Decision:
         expected = naive(self.ledger.receipts, receipt)
@@ -146,7 +177,7 @@ class ChainModel(RuleBasedStateMachine):
             assert decision.expected != receipt.receipt_hash
         else:
             assert decision.position == len(chain)
-            assert decision.expected == (chain[-1].link_hash if chain else None)
+            assert decision.expected == (chain[-1].link_hash if chain and self.linked else None)
 
     def link(self) -> bytes | None:
         chain = self.ledger.receipts
@@ -171,7 +202,10 @@ class ChainModel(RuleBasedStateMachine):
         for _ in range(skipped):
             previous = self.make(previous, position).link_hash
             position += 1
-        assert self.send(self.make(previous, position)).outcome is Outcome.GAP
+        # Without links and numbers nothing tells that one was skipped: the order is the ledger's.
+        told = self.linked or self.numbered
+        expected = Outcome.GAP if told else Outcome.ACCEPTED
+        assert self.send(self.make(previous, position)).outcome is expected
 
     @precondition(lambda self: self.ledger.receipts)
     @rule(data=st.data())
@@ -179,7 +213,10 @@ class ChainModel(RuleBasedStateMachine):
         chain = self.ledger.receipts
         position = data.draw(st.integers(0, len(chain) - 1))
         decision = self.send(self.make(chain[position].previous, position))
-        assert (decision.outcome, decision.position) == (Outcome.FORK, position)
+        if self.linked or self.numbered:
+            assert (decision.outcome, decision.position) == (Outcome.FORK, position)
+        else:
+            assert decision.outcome is Outcome.ACCEPTED
 
     @rule(data=st.data())
     def relinked(self, data: st.DataObject) -> None:
@@ -198,7 +235,7 @@ class ChainModel(RuleBasedStateMachine):
     def an_accepted_chain_verifies(self) -> None:
         previous, number = None, getattr(self, "start", 0)
         for receipt in self.ledger.receipts if hasattr(self, "ledger") else []:
-            assert receipt.previous == previous
+            assert receipt.previous == (previous if self.linked else None)
             assert receipt.sequence == (number if self.numbered else None)
             previous, number = receipt.link_hash, number + self.step
 

@@ -17,7 +17,8 @@ import pytest
 from deploy import check_alerts, example_config
 from ledgerd.anchoring.metrics import RESULTS
 from ledgerd.commands import app
-from ledgerd.config import AgentKey, Settings, TsaSettings, load_settings
+from ledgerd.config import AgentKey, Settings, TsaSettings
+from ledgerd.config_load import load_settings
 from ledgerd.metrics import RECEIPT_REASONS
 from receiptledger.core.errors import Reason
 from receiptledger.core.timestamp_cause import Cause
@@ -55,9 +56,11 @@ def test_example_names_every_setting_once_at_its_default(tmp_path: Path) -> None
     loaded = load_settings(tmp_path / "all.toml")
     defaults = Settings()
     tables = {"agent_keys", "tsa"}
-    for name in set(Settings.model_fields) - tables - {"guard_path", "log_key_path"}:
+    paths = {"guard_path", "log_key_path", "profiles_dir"}
+    for name in set(Settings.model_fields) - tables - paths:
         assert getattr(loaded, name) == getattr(defaults, name), name
     assert (loaded.guard_path, loaded.log_key_path) == (defaults.guard_file, defaults.log_key_file)
+    assert loaded.profiles_dir == example_config.EXAMPLE_PROFILES
     assert loaded.agent_keys == (example_config.EXAMPLE_KEY,)
     assert loaded.tsa == (TsaSettings(**example_config.EXAMPLE_TSA),)
     assert '#trust_mode = "pinned"  # "pinned" or "registered"' in EXAMPLE

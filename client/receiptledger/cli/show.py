@@ -24,12 +24,19 @@ if TYPE_CHECKING:
     from receiptledger.core.receipt import Receipt
     from receiptledger.core.verdict import Verdict
 
-__all__ = ["NOT_VERIFIED", "describe", "describe_anchor", "show_facts", "show_verdict"]
+__all__ = [
+    "NOT_VERIFIED",
+    "STATUS_STYLES",
+    "describe",
+    "describe_anchor",
+    "show_facts",
+    "show_verdict",
+]
 
 NOT_VERIFIED = (
     "Nothing here was verified: this is only what the file says. Use `receiptledger verify`."
 )
-_STYLES = {
+STATUS_STYLES = {
     Status.PASS: "green",
     Status.FAIL: "bold red",
     Status.UNKNOWN: "yellow",
@@ -62,7 +69,7 @@ def show_verdict(output: Output, verdict: Verdict) -> None:
     """One line per check, the result, and what it does not prove."""
     show_facts(output, verdict)
     for check in verdict.checks:
-        style = _STYLES[check.status]
+        style = STATUS_STYLES[check.status]
         output.styled(
             [(f"{check.status.value:<12}", style), (f" {check.name:<22}{check.detail}", "")]
         )

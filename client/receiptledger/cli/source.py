@@ -10,16 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import json
 import os
-import re
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
 from receiptledger.cli.output import CliError
+from receiptledger.receipt_files import Item, is_object, split_document, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -30,21 +28,6 @@ __all__ = ["Item", "read_items", "read_lines", "split_document"]
 
 MAX_LINE_BYTES = 16 * 1024 * 1024  # far beyond what a ledger accepts, and it says so itself
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024  # a document is held in memory; JSON Lines are not
-
-_SPACE = re.compile(r"[ \t\r\n]*")
-_OBJECT = object()
-# Only where values end, and whether one is an object, is wanted: build nothing, convert no number.
-_SCANNER = json.JSONDecoder(
-    object_pairs_hook=lambda _: _OBJECT, parse_int=lambda _: 0, parse_float=lambda _: 0
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One receipt and the line of the source it starts on, from 1."""
-
-    line: int
-    raw: bytes
 
 
 async def read_items(lines: AsyncIterator[bytes], *, array: bool) -> AsyncIterator[Item]:
@@ -62,7 +45,7 @@ async def read_items(lines: AsyncIterator[bytes], *, array: bool) -> AsyncIterat
     async for line in lines:
         number += 1
         if not seen and line.strip():
-            seen, streaming = True, not array and _is_object(line)
+            seen, streaming = True, not array and is_object(line)
         if not streaming:
             kept += line
             if len(kept) > MAX_DOCUMENT_BYTES:
@@ -77,68 +60,8 @@ async def read_items(lines: AsyncIterator[bytes], *, array: bool) -> AsyncIterat
     items = split_document(bytes(kept))
     if items is None and array:
         raise CliError("the input is neither one JSON object nor an array of them")
-    for item in items if items is not None else _lines(bytes(kept)):
+    for item in items if items is not None else split_lines(bytes(kept)):
         yield item
-
-
-def split_document(data: bytes) -> list[Item] | None:
-    """Cut a JSON document into its receipts: itself, or the elements of an array.
-
-    Elements of any kind are cut out; what is no receipt is for the ledger to refuse.
-
-    Returns:
-        None when it is no JSON document of one of these kinds.
-    """
-    try:
-        text = data.decode("utf-8")
-        return list(_elements(text))
-    except (ValueError, RecursionError):  # both JSONDecodeError and UnicodeDecodeError are one
-        return None
-
-
-def _elements(text: str) -> Iterator[Item]:
-    at = _skip(text, 0)
-    line = 1 + text.count("\n", 0, at)
-    if text[at : at + 1] != "[":
-        value, end = _SCANNER.raw_decode(text, at)
-        if value is not _OBJECT or _skip(text, end) != len(text):
-            raise ValueError("not one object")
-        yield Item(line, text[at:end].encode("utf-8"))
-        return
-    position = at
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != "]":
-        _, end = _SCANNER.raw_decode(text, at)
-        line += text.count("\n", position, at)
-        position = at
-        yield Item(line, text[at:end].encode("utf-8"))
-        at = _skip(text, end)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-            if text[at : at + 1] == "]":
-                raise ValueError("a comma before the end")
-        elif text[at : at + 1] != "]":
-            raise ValueError("no comma between elements")
-    if _skip(text, at + 1) != len(text):
-        raise ValueError("more after the array")
-
-
-def _skip(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return at if match is None else match.end()
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return _SCANNER.decode(line.decode("utf-8")) is _OBJECT
-    except (ValueError, RecursionError):
-        return False
-
-
-def _lines(data: bytes) -> Iterator[Item]:
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.strip():
-            yield Item(number, line)
 
 
 async def read_lines(path: Path) -> AsyncIterator[bytes]:

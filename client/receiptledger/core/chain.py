@@ -12,6 +12,12 @@ rules, in the order they are asked:
 5. It links to the head but its number is wrong: WRONG_SEQUENCE.
 6. Anything further ahead: GAP.
 
+A receipt of a format without links says nothing of the one before it: the ledger gives it the next
+position. Only rule 2 and its number, if it has one, are asked: one that advances is ACCEPTED, one that
+is taken is a FORK, one further ahead a GAP, one between two steps WRONG_SEQUENCE. A chain has links
+from its first receipt on or never, else nothing would hold its parts together: what does not fit is a
+BROKEN_LINK.
+
 `decide` is called with receipts whose signature holds; a badly signed one never gets this far, so a
 FORK is always evidence against the holder of the key.
 """
@@ -49,6 +55,7 @@ class Head:
     position: int
     link_hash: bytes  # 32: what the next receipt's previous hash must be
     sequence: int | None  # the format's own number, when it has one
+    linked: bool = True  # whether its format, and so the chain, has links
 
 
 class History(Protocol):
@@ -70,7 +77,7 @@ class Decision:
         position: ACCEPTED, DUPLICATE: the receipt's position. FORK: the position that is taken.
             Otherwise the position that is expected next.
         expected: FORK: receipt hash of the one that is there. GAP, BROKEN_LINK, WRONG_SEQUENCE: the
-            link hash the next receipt must name, None at a chain's start.
+            link hash the next receipt must name, None at a chain's start and where it names none.
         detail: what was expected and what came; empty for ACCEPTED and DUPLICATE.
     """
 
@@ -86,7 +93,7 @@ class Decision:
 
 def follows(head: Head, receipt: Receipt) -> bool:
     """Rule 1, and nearly every receipt: it links to the head and its number, if any, advances."""
-    if receipt.previous != head.link_hash:
+    if receipt.previous != head.link_hash or not head.linked:
         return False
     number, before = receipt.sequence, head.sequence
     return number is None or before is None or number == before + receipt.sequence_step
@@ -108,6 +115,8 @@ def decide(head: Head | None, receipt: Receipt, history: History) -> Decision:
     known = history.position_of(receipt.content_hash)
     if known is not None and history.identity(known)[0] == receipt.content_hash:
         return Decision(Outcome.DUPLICATE, known)
+    if not (receipt.linked and head.linked):
+        return _without_links(head, receipt, history)
     claimed = _claimed(head, receipt, history)
     if claimed is not None and claimed <= head.position:
         return _fork(claimed, receipt, history)
@@ -143,13 +152,39 @@ def _first(receipt: Receipt) -> Decision:
             f"this one names previous hash {_text(receipt.previous)}",
         )
     if receipt.sequence is not None and receipt.sequence != receipt.sequence_start:
+        ahead, odd = divmod(receipt.sequence - receipt.sequence_start, receipt.sequence_step)
         return Decision(
-            Outcome.WRONG_SEQUENCE,
+            # A number is all that tells a first receipt without links from a later one.
+            Outcome.GAP if ahead > 0 and not odd and not receipt.linked else Outcome.WRONG_SEQUENCE,
             0,
             None,
             f"a chain starts at sequence {receipt.sequence_start}, got {receipt.sequence}",
         )
     return Decision(Outcome.ACCEPTED, 0)
+
+
+def _without_links(head: Head, receipt: Receipt, history: History) -> Decision:
+    """A receipt that names none before it, or a chain whose receipts do not."""
+    expected, named = head.position + 1, head.link_hash if head.linked else None
+    if receipt.linked is not head.linked:
+        have, has = ("have", "none") if head.linked else ("have no", "them")
+        return Decision(
+            Outcome.BROKEN_LINK,
+            expected,
+            named,
+            f"the receipts of this chain {have} links, and the format of this one has {has}: send it "
+            "under another agent or stream name",
+        )
+    if receipt.sequence is None or head.sequence is None:
+        return Decision(Outcome.ACCEPTED, expected)
+    ahead, odd = divmod(receipt.sequence - head.sequence, receipt.sequence_step)
+    if odd:
+        return Decision(Outcome.WRONG_SEQUENCE, expected, named, _numbers(head, receipt))
+    if ahead == 1:
+        return Decision(Outcome.ACCEPTED, expected)
+    if ahead < 1:
+        return _fork(max(head.position + ahead, 0), receipt, history)
+    return Decision(Outcome.GAP, expected, named, _numbers(head, receipt))
 
 
 def _claimed(head: Head, receipt: Receipt, history: History) -> int | None:

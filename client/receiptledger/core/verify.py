@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from receiptledger.core.anchors import Anchoring, judge_anchors
 from receiptledger.core.bundle import Bundle, parse_bundle
-from receiptledger.core.encoding import base64url_encode, digest_text
-from receiptledger.core.errors import EvidenceError, LedgerError, Reason
+from receiptledger.core.diagnosis import diagnose_link, diagnose_signature, explained
+from receiptledger.core.encoding import digest_text
+from receiptledger.core.errors import EvidenceError, LedgerError, Reason, ReceiptError
 from receiptledger.core.leaf import HeadLeaf, KeyLeaf, parse_leaf
 from receiptledger.core.profile import Profiles
+from receiptledger.core.public_key import format_public_key
 from receiptledger.core.receipt import Receipt, verify_signature
+from receiptledger.core.spelling import flagged
 from receiptledger.core.trust import POLICIES, Trust
 from receiptledger.core.verdict import Check, Status, Verdict
 from receiptledger.core.verify_checks import (
@@ -128,8 +131,18 @@ class _Verification:
 
     def _check_signature(self) -> str:
         key, receipt = self._need_key(), self._need_receipt()
-        verify_signature(receipt, key.key)
-        return f"Ed25519 holds under {base64url_encode(key.key)}"
+        try:
+            verify_signature(receipt, key.key)
+        except ReceiptError as error:
+            if error.reason is not Reason.BAD_SIGNATURE:
+                raise
+            rule = diagnose_signature(receipt.raw, [key.key], self.profiles, receipt)
+            raise explained(error, rule) from None
+        words = f"{receipt.algorithm} holds under {format_public_key(key.key)}"
+        for one in receipt.cosignatures:
+            shown = "a key it names, which you did not give" if one.key_hint else "no key at hand"
+            words += f"; the signature of the {one.name} was held against {shown}"
+        return words
 
     def _check_key(self) -> str:
         head, key, receipt = self._need_head(), self._need_key(), self._need_receipt()
@@ -140,7 +153,21 @@ class _Verification:
 
     def _check_links(self) -> Check | str:
         head, receipt = self._need_head(), self._need_receipt()
-        return check_links(self.bundle, head, receipt, self.profiles)
+        try:
+            return check_links(self.bundle, head, receipt, self.profiles)
+        except EvidenceError as error:
+            raise explained(error, self._diagnose_link(error, head, receipt)) from None
+
+    def _diagnose_link(self, error: EvidenceError, head: HeadLeaf, receipt: Receipt) -> str | None:
+        """Which rule the receipt links by instead, when the link is what failed."""
+        previous = self.bundle.previous
+        if error.reason is not Reason.BROKEN_LINK or previous is None:
+            return None
+        try:
+            before = read_receipt(previous.raw, head, self.profiles)
+        except LedgerError:
+            return None
+        return diagnose_link(receipt.raw, receipt, before, self.profiles)
 
     def _check_segment(self) -> str:
         return check_segment(self.bundle, self._need_head())
@@ -174,10 +201,12 @@ class _Verification:
         )
 
     def _check_unsigned(self) -> str:
-        unsigned = self._need_receipt().unsigned
-        if not unsigned:
-            return "every member is covered by the signature"
-        return "not covered by the signature: " + ", ".join(unsigned)
+        receipt = self._need_receipt()
+        words = "every member is covered by the signature"
+        if receipt.unsigned:
+            words = "not covered by the signature: " + ", ".join(receipt.unsigned)
+        odd = flagged(receipt, self.profiles)
+        return f"{words}; read differently by some parsers: {'; '.join(odd)}" if odd else words
 
     # What follows from the checks.
 

@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+_UNLINKED = "this format has no links of its own: the order is the ledger's"
+
+
 def read_receipt(raw: bytes, head: HeadLeaf, profiles: Profiles) -> Receipt:
     """Read a receipt by the profile its head leaf commits to, never by what the receipt says."""
     receipt = next(readings(raw, profiles, profile=head.profile))
@@ -139,16 +142,18 @@ def check_links(
     if position == head.first:
         if bundle.previous is not None:
             raise EvidenceError(Reason.BAD_BUNDLE, "a segment's first receipt has no previous")
-        if receipt.previous != head.prev:
+        if receipt.linked and receipt.previous != head.prev:
             raise _link("the receipt before", head.prev, receipt.previous)
-        return "links to what the head leaf names before the segment"
+        return (
+            "links to what the head leaf names before the segment" if receipt.linked else _UNLINKED
+        )
     if bundle.previous is None:
         # Left unchecked, the inside of a segment could show anything: never a pass.
         return Check("chain links", Status.UNKNOWN, "the receipt before is not in this bundle")
     before = read_receipt(bundle.previous.raw, head, profiles)
     if before.chain != receipt.chain:
         raise EvidenceError(Reason.BROKEN_LINK, "the receipt before is of another chain")
-    if receipt.previous != before.link_hash:
+    if receipt.linked and receipt.previous != before.link_hash:
         raise _link("the receipt before", before.link_hash, receipt.previous)
     if receipt.sequence is not None and before.sequence is not None:
         expected = before.sequence + receipt.sequence_step
@@ -159,7 +164,7 @@ def check_links(
                 want=str(expected),
                 got=str(receipt.sequence),
             )
-    return f"links to the receipt at position {position - 1}"
+    return f"links to the receipt at position {position - 1}" if receipt.linked else _UNLINKED
 
 
 def check_segment(bundle: Bundle, head: HeadLeaf) -> str:

@@ -33,6 +33,7 @@ class Fake:
     sequence_step: int = 1
     sequence_start: int = 0
     content: str = ""
+    linked: bool = True
 
     @property
     def content_hash(self) -> bytes:

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from typer.testing import CliRunner
 
 from ledgerd import cli, commands, daemon
-from ledgerd.config import Settings, load_settings
+from ledgerd.config import Settings
+from ledgerd.config_load import load_settings
 from ledgerd.daemon import Daemon, StartError
 from ledgerd.signer import load_log_key
 from receiptledger import __version__

@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 
-from ledgerd.config import ConfigError, Settings, TsaSettings, load_settings
+from ledgerd.config import Settings, TsaSettings
+from ledgerd.config_load import ConfigError, load_settings
 from receiptledger.core.canonical import DEFAULT_LIMITS
 from receiptledger.core.encoding import base64url_encode
 from tests.helpers.cases import named
+from tests.helpers.other_agents import EcAgent
 
 KEY = base64url_encode(bytes(range(32)))
-AGENT_KEYS = [{"agent": "agent-1", "public_key": KEY}]
+AGENT_KEYS = [
+    {"agent": "agent-1", "public_key": KEY},
+    {"agent": "agent-2", "public_key": f"ES256:{base64url_encode(EcAgent().public_key)}"},
+]
 
 TSA = {"name": "one", "url": "https://tsa.example/", "roots": ["root.pem"]}
 TWO = {**TSA, "name": "two", "url": "https://two.example/"}
@@ -50,8 +55,10 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
             [{"agent": "a", "public_key": KEY + "="}],
             [{"agent": "a", "public_key": KEY[:-1]}],
             [{"agent": "a", "public_key": KEY, "note": "x"}],
+            [{"agent": "a", "public_key": "ES256:" + KEY}],
         ),
     ),
+    "profiles_dir": (None, "/etc/ledgerd/profiles", "profiles", (5,)),
     "seal_interval_ms": (250, 10, 60_000, (9, 60_001, "soon", 10.5, None)),
     "seal_max_leaves": (4_096, 1, 10**6, (0, -1)),
     "max_receipt_bytes": (65_536, 256, 1_024, (255, 65_537, "64k")),
@@ -65,6 +72,9 @@ SETTINGS: dict[str, tuple[Any, Any, Any, tuple[Any, ...]]] = {
     "max_chains_cached": (100_000, 1, 10**7, (0,)),
     "max_forks_per_chain": (16, 0, 1_024, (-1, 1_025)),
     "max_proof_cache_bytes": (67_108_864, 1_048_576, 2**31, (1_048_575,)),
+    "park_wait_ms": (500, 0, 60_000, (-1, 60_001, 0.5)),
+    "park_max_receipts": (1_024, 1, 65_536, (0, 65_537)),
+    "park_max_bytes": (16_777_216, 65_536, 2**31, (65_535,)),
     "tsa": (
         (),
         [TSA],

@@ -17,6 +17,8 @@ from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.cases import named
 from tests.helpers.ingest_bench import RAWS, Bench, batch, run, state, turns
 
+HINT_SIZES = "32 bytes (Ed25519) or 65 bytes (ES256) or 1952 bytes (ML-DSA-65)"
+
 
 def test_a_stream_from_its_first_batch_to_its_last_answer() -> None:
     bench = Bench()
@@ -199,9 +201,9 @@ def test_a_seal_that_does_not_come_ends_the_stream_and_says_the_batch_is_durable
                 {"key_hints": [bytes(32)] * (MAX_KEY_HINTS + 1)},
                 f"at most {MAX_KEY_HINTS}",
             ),
-            "a short hint": ({"key_hints": [bytes(32), bytes(31)]}, "32 bytes"),
-            "a long hint": ({"key_hints": [bytes(33)]}, "32 bytes"),
-            "an empty hint": ({"key_hints": [b""]}, "32 bytes"),
+            "a short hint": ({"key_hints": [bytes(32), bytes(31)]}, HINT_SIZES),
+            "a long hint": ({"key_hints": [bytes(33)]}, HINT_SIZES),
+            "an empty hint": ({"key_hints": [b""]}, HINT_SIZES),
             "found by the caller": (
                 {"problem": ServiceError(Reason.INVALID_ARGUMENT, "level", want="a level")},
                 "a level",
@@ -230,7 +232,8 @@ def test_batches_at_the_limits_are_fine() -> None:
     bench = Bench()
 
     async def work() -> None:
-        items = await bench.ingest.verify(batch(1, RAWS[:3], key_hints=[bytes(32)] * MAX_KEY_HINTS))
+        hints = [bytes(32), bytes(65), bytes(1_952), *[bytes(32)] * (MAX_KEY_HINTS - 3)]
+        items = await bench.ingest.verify(batch(1, RAWS[:3], key_hints=hints))
         assert [type(item) for item in items] == [Verified] * 3
 
     run(work(), bench)

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from ledgerd.writer import SealJob
+from ledgerd.writer import BatchJob, BatchResult, ForsakeJob, SealJob, UnparkJob
 from receiptledger.core.errors import Reason, ServiceError
 from tests.helpers.ingest_bench import UNAVAILABLE, Bench, batch, run, state, turns
 from tests.helpers.polling import wait_for
@@ -98,13 +98,14 @@ def test_a_refusal_ends_the_stream_after_the_answers_before_it() -> None:
             await stream
         assert caught.value.reason is Reason.UNANCHORED
         assert await bench.wait_answers(1) == [1]
-        assert len(bench.writer.jobs) == 2, "nothing refused reached the writer"
+        kinds = [type(job) for job in bench.writer.jobs]
+        assert kinds == [BatchJob, BatchJob, ForsakeJob], "nothing refused reached the writer"
         assert bench.metrics.value("ledger_receipts_total", {"result": "rejected"}) == 2
         bench.refused = None
         again = bench.open()
         bench.put(batch(4))
-        await bench.writer.wait(3)
-        bench.writer.answer(2)
+        await bench.writer.wait(4)
+        bench.writer.answer(3)
         assert await bench.wait_answers(2) == [1, 4]
         bench.ingest.draining.set()
         assert await again is True
@@ -122,6 +123,9 @@ def test_a_cancelled_stream_cancels_no_commit() -> None:
         stream.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stream
+        *jobs, last = bench.writer.jobs
+        assert isinstance(last, ForsakeJob)
+        assert {id(job.owner) for job in jobs if isinstance(job, BatchJob)} == {id(last.owner)}
         bench.writer.answer(0)  # nobody waits: no error, no warning
         bench.writer.answer(1, UNAVAILABLE)
         bench.writer.answer(2)
@@ -140,6 +144,53 @@ def test_an_error_nobody_waits_for_is_no_surprise() -> None:
         await turns()
         assert future.done()
         del future
+
+    run(work(), bench)
+
+
+def test_a_stream_that_ends_well_forsakes_nothing() -> None:
+    bench = Bench()
+
+    async def work() -> None:
+        stream = bench.open()
+        bench.put(batch(1), None)
+        await bench.writer.wait(1)
+        bench.writer.answer(0)
+        assert await stream is False
+        assert [type(job) for job in bench.writer.jobs] == [BatchJob]
+
+    run(work(), bench)
+
+
+def test_draining_ends_all_waits() -> None:
+    bench = Bench()
+
+    async def work() -> None:
+        stream = bench.open()
+        bench.put(batch(1))
+        await bench.writer.wait(1)
+        bench.ingest.drain()
+        assert isinstance(bench.writer.jobs[1], UnparkJob)
+        bench.writer.answer(0)
+        assert await stream is True
+        assert await bench.wait_answers(1) == [1]
+
+    run(work(), bench)
+
+
+def test_a_batch_that_waited_for_others_does_not_count_as_slow() -> None:
+    bench = Bench()
+
+    async def work() -> None:
+        stream = bench.open()
+        bench.put(batch(1), batch(2), None)
+        await bench.writer.wait(2)
+        for at, waited in enumerate((True, False)):
+            job = bench.writer.jobs[at]
+            assert isinstance(job, BatchJob)
+            job.done(BatchResult([], 1, waited))
+        assert await stream is False
+        assert bench.metrics.value("ledger_ack_seconds_count") == 1
 
     run(work(), bench)
 

@@ -10,6 +10,7 @@ import receiptledger
 from ledgerd.admission import Answer
 from ledgerd.anchoring.metrics import CERTIFICATE_ROLES, RESULTS, WARNINGS
 from ledgerd.metrics import PROOF_KINDS, RECEIPT_REASONS, Metrics
+from ledgerd.parking import PARK_RESULTS
 from ledgerd.rpc.status import CODES
 from ledgerd.store.interface import StoreStats
 from ledgerd.store.memory import Fault
@@ -28,6 +29,9 @@ NAMES = {
     "ledger_batch_receipts": "histogram",
     "ledger_streams_active": "gauge",
     "ledger_stream_paused_seconds": "counter",
+    "ledger_parked_receipts": "gauge",
+    "ledger_parked_bytes": "gauge",
+    "ledger_unparked": "counter",
     "ledger_unsealed_receipts": "gauge",
     "ledger_tree_size": "gauge",
     "ledger_last_seal_timestamp_seconds": "gauge",
@@ -122,6 +126,8 @@ def test_every_series_is_there_before_anything_happened() -> None:
         assert found[f'ledger_receipts_total{{result="{result}"}}'] == 0
     for reason in RECEIPT_REASONS:
         assert found[f'ledger_receipts_rejected_total{{reason="{reason.value}"}}'] == 0
+    for result in PARK_RESULTS:
+        assert found[f'ledger_unparked_total{{result="{result}"}}'] == 0
     for kind in PROOF_KINDS:
         assert found[f'ledger_proof_seconds_count{{kind="{kind}"}}'] == 0
         for result in ("ok", "error"):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
-import signal
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from tests.helpers.daemons import settings_for
 from tests.helpers.sync_ledger import SyncLedger
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
@@ -34,7 +34,7 @@ AGENT, FARLEY, FORGER = Agent("agent-1", 1), FarleyAgent("issuer-1", 2), Agent("
 RAWS, BARE = AGENT.receipts(3), FARLEY.receipts(4)
 BROKEN = RAWS[1].replace(b'"lookup"', b'"lookuq"')
 MAX_BYTES = 4_096
-SETUP = (True, {}, MAX_BYTES, 100)
+SETUP = (True, {}, MAX_BYTES, 100, ())
 
 
 class Here:
@@ -65,9 +65,61 @@ class Here:
         )
 
 
+class Pool:
+    """A pool on a loop of its own, driven step by step."""
+
+    def __init__(self, processes: int = 1, enrolled: dict[str, tuple[bytes, ...]] | None = None):
+        self._runner = asyncio.Runner()
+        self._runner.run(self._make(processes, enrolled or {}))
+
+    async def _make(self, processes: int, enrolled: dict[str, tuple[bytes, ...]]) -> None:
+        self.pool = VerifyPool(
+            processes, pinning=True, enrolled=enrolled, max_bytes=MAX_BYTES, cache_size=100
+        )
+        await self.pool.start()
+
+    def verify(
+        self, raws: Sequence[bytes], profile: str | None, hints: Sequence[bytes], here: Here
+    ) -> list[Item]:
+        return self.all([raws], profile, hints, here)[0]
+
+    def all(
+        self,
+        batches: Sequence[Sequence[bytes]],
+        profile: str | None,
+        hints: Sequence[bytes],
+        here: Here,
+        kill: bool = False,
+    ) -> list[list[Item]]:
+        """Several batches at once; `kill` ends every process when all have been handed out."""
+
+        async def work() -> list[list[Item]]:
+            tasks = [
+                asyncio.create_task(
+                    self.pool.verify(raws, profile, hints, partial(asyncio.to_thread, here))
+                )
+                for raws in batches
+            ]
+            if kill:
+                await asyncio.sleep(0)
+                for process in self.processes:
+                    process.kill()
+            return await asyncio.gather(*tasks)
+
+        return self._runner.run(work())
+
+    @property
+    def processes(self) -> list[subprocess.Popen[bytes]]:
+        return [worker.process for worker in self.pool._workers]
+
+    def close(self) -> None:
+        self._runner.run(self.pool.close())
+        self._runner.close()
+
+
 @pytest.fixture
-def pool() -> Iterator[VerifyPool]:
-    pool = VerifyPool(1, pinning=True, enrolled={}, max_bytes=MAX_BYTES, cache_size=100)
+def pool() -> Iterator[Pool]:
+    pool = Pool()
     yield pool
     pool.close()
 
@@ -82,7 +134,7 @@ def seen(items: Sequence[Item]) -> list[object]:
     ]
 
 
-def test_the_answers_are_the_same_as_here(pool: VerifyPool) -> None:
+def test_the_answers_are_the_same_as_here(pool: Pool) -> None:
     raws = [*RAWS, b"{", BROKEN, BARE[0], b"x" * (MAX_BYTES + 1)]
     here = Here()
     items = pool.verify(raws, None, (), here)
@@ -91,7 +143,7 @@ def test_the_answers_are_the_same_as_here(pool: VerifyPool) -> None:
     assert [type(item) for item in items[:5]] == [Verified] * 3 + [Refused] * 2
 
 
-def test_another_key_for_one_chain_is_refused_by_admission(pool: VerifyPool) -> None:
+def test_another_key_for_one_chain_is_refused_by_admission(pool: Pool) -> None:
     """Whichever thread or process verified it: the writer sees every earlier receipt."""
     ledger = SyncLedger()
     items = pool.verify([RAWS[0], FORGER.receipts(1)[0]], None, (), Here())
@@ -105,14 +157,14 @@ def test_another_key_for_one_chain_is_refused_by_admission(pool: VerifyPool) -> 
     assert f"expected {AGENT.public_key.hex()}; got {FORGER.public_key.hex()}" in detail
 
 
-def test_a_named_format_and_hints_reach_the_process(pool: VerifyPool) -> None:
+def test_a_named_format_and_hints_reach_the_process(pool: Pool) -> None:
     here = Here(hints=(FARLEY.public_key,))
     items = pool.verify(BARE, "draft-farley-04", (FARLEY.public_key,), here)
     assert all(isinstance(item, Verified) for item in items)
     assert here.asked == []
 
 
-def test_a_key_only_the_store_knows_is_learned_once(pool: VerifyPool) -> None:
+def test_a_key_only_the_store_knows_is_learned_once(pool: Pool) -> None:
     """Receipts without a key inside, of a chain pinned long ago."""
     here = Here(pinned={FARLEY.chain: FARLEY.public_key})
     pool.verify(BARE[:2], None, (), here)
@@ -124,18 +176,44 @@ def test_a_key_only_the_store_knows_is_learned_once(pool: VerifyPool) -> None:
 
 def test_enrolled_keys_hold_in_the_process_too() -> None:
     enrolled = {"agent-1": (FORGER.public_key,)}
-    pool = VerifyPool(1, pinning=True, enrolled=enrolled, max_bytes=MAX_BYTES, cache_size=100)
+    pool = Pool(enrolled=enrolled)
     here = Here()
     pool.verify(RAWS, None, (), here)
     pool.close()
     assert here.asked == RAWS  # not verified there: their key is not the enrolled one
 
 
+def test_many_batches_at_once_each_get_their_own_answer() -> None:
+    """More batches than the processes take at a time; each process answers in its own order."""
+    pool, here = Pool(2), Here()
+    batches = [[AGENT.receipts(12)[n]] for n in range(12)]
+    found = pool.all(batches, None, (), here)
+    pool.close()
+    assert [
+        [item.receipt.raw for item in items if isinstance(item, Verified)] for items in found
+    ] == (batches)
+    assert here.asked == []
+
+
+def test_a_batch_whose_stream_is_gone_is_not_asked_for(pool: Pool) -> None:
+    async def work() -> None:
+        here = partial(asyncio.to_thread, Here())
+        tasks = [asyncio.create_task(pool.pool.verify(RAWS, None, (), here)) for _ in range(5)]
+        await asyncio.sleep(0)
+        for task in tasks[1:4]:  # one is with the process already, two still wait
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(one) for one in done] == [list, *[asyncio.CancelledError] * 3, list]
+        assert seen(done[4]) == seen(Here()(RAWS))  # type: ignore[arg-type]
+
+    pool._runner.run(work())
+
+
 def test_a_dead_process_costs_time_and_no_receipt(
-    pool: VerifyPool, capsys: pytest.CaptureFixture[str]
+    pool: Pool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = pool._workers[0]._process
-    os.kill(process.pid, signal.SIGKILL)
+    (process,) = pool.processes
+    process.kill()
     process.wait()
     for _ in range(3):
         here = Here()
@@ -144,10 +222,33 @@ def test_a_dead_process_costs_time_and_no_receipt(
     assert capsys.readouterr().out.count("a verifying process died") == 1
 
 
-def test_processes_end_with_the_pool() -> None:
-    pool = VerifyPool(2, pinning=True, enrolled={}, max_bytes=MAX_BYTES, cache_size=100)
+def test_processes_that_die_with_batches_in_them_lose_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pool, want = Pool(2), seen(Here()(RAWS))
+    found = pool.all([RAWS] * 9, None, (), Here(), kill=True)
     pool.close()
-    assert [worker._process.returncode for worker in pool._workers] == [0, 0]
+    assert [seen(items) for items in found] == [want] * 9
+    assert capsys.readouterr().out.count("a verifying process died") == 2
+
+
+def test_the_other_process_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    pool, here = Pool(2), Here()
+    pool.processes[0].kill()
+    pool.processes[0].wait()
+    pool.verify(RAWS, None, (), here)  # the loop hears of the end
+    here = Here()
+    found = pool.all([RAWS] * 4, None, (), here)
+    pool.close()
+    assert here.asked == []
+    assert [seen(items) for items in found] == [seen(Here()(RAWS))] * 4
+    assert capsys.readouterr().out.count("a verifying process died") == 1
+
+
+def test_processes_end_with_the_pool() -> None:
+    pool = Pool(2)
+    pool.close()
+    assert [process.returncode for process in pool.processes] == [0, 0]
 
 
 def test_processes_end_with_a_start_that_is_refused(tmp_path: Path) -> None:
@@ -163,7 +264,7 @@ def test_processes_end_with_a_start_that_is_refused(tmp_path: Path) -> None:
 
     pool = asyncio.run(start())._verify_pool
     assert pool is not None
-    assert [worker._process.returncode for worker in pool._workers] == [0]
+    assert [worker.process.returncode for worker in pool._workers] == [0]
 
 
 def test_a_process_serves_until_its_input_ends() -> None:
@@ -197,7 +298,7 @@ def test_packing_keeps_what_admission_reads() -> None:
     assert again.leaf_hash == item.leaf_hash == sha256(b"\x00" + RAWS[1]).digest()
     for name in (
         *("raw", "profile", "profile_version", "agent", "stream", "chain", "sequence"),
-        *("sequence_step", "sequence_start", "previous", "link_hash", "content_hash"),
+        *("sequence_step", "sequence_start", "linked", "previous", "link_hash", "content_hash"),
         "receipt_hash",
     ):
         assert getattr(again.receipt, name) == getattr(item.receipt, name), name

@@ -61,12 +61,12 @@ def test_the_published_export(folder: Path) -> None:
         verify_batch_proof(ref, index, 3, audit_path(refs, index), root)
 
 
-def test_every_byte_of_the_published_export(folder: Path) -> None:
-    """One changed bit: unreadable, a check that fails, a bad signature, or nothing anybody signed."""
+def test_changed_bytes_of_the_published_export(folder: Path) -> None:
+    """One bit of every eleventh byte: refused, badly signed, or nothing anybody signed."""
     text = json.dumps(json.loads((folder / "chain-export.json").read_bytes())).encode()
     honest = [check.status for check in check_export(read_export(text))]
     free, seen = set(), 0
-    for at in range(0, len(text), 3):
+    for at in range(0, len(text), 11):
         changed = bytearray(text)
         changed[at] ^= 1 << at % 7
         try:
@@ -80,9 +80,9 @@ def test_every_byte_of_the_published_export(folder: Path) -> None:
             free.add(text[max(0, at - 20) : at + 20])
         else:
             seen += 1
-    assert seen > 700
+    assert seen > 180
     assert all(b'"verified"' in around or b" " in around for around in free)
-    assert len(free) < 60
+    assert len(free) < 25
 
 
 def test_the_published_es256_receipt(folder: Path) -> None:
