@@ -5,7 +5,7 @@
 
     [[agent]]
     id = "billing-agent"
-    public_key = "unpadded base64url of 32 bytes"
+    public_key = "hex or base64url; after ES256: or ML-DSA-65: unless Ed25519"
 
     [[tsa]]
     name = "alpha"
@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from receiptledger.core.canonical import shown
-from receiptledger.core.encoding import base64url_decode, base64url_encode
 from receiptledger.core.errors import EvidenceError
 from receiptledger.core.note import VerifierKey
+from receiptledger.core.public_key import format_public_key, parse_public_key
 from receiptledger.core.trust import MAX_TSAS, POLICIES, Trust
 from receiptledger.trust_tsa import TSA_MEMBERS, check_operators, format_tsa, parse_tsa
 
@@ -45,7 +45,6 @@ __all__ = ["TrustError", "format_trust", "load_trust", "parse_trust"]
 _MAX_BYTES = 65_536
 _MAX_LINE = 16_384  # characters; a certificate in PEM, written as one text, has some 2,000
 _MAX_DOTS = 8  # of a line, texts and comments aside: no name here has any, a time has one
-_KEY_BYTES = 32
 # TOML's texts and comments. What does not end, ends with its line or the file: so this is one pass.
 _TEXTS = re.compile(
     r'''"""(?:[^\\]|\\(?:.|\Z))*?(?:"""|\Z)|'{3}.*?(?:'{3}|\Z)'''
@@ -127,7 +126,7 @@ def format_trust(trust: Trust) -> str:
     """The text that :func:`parse_trust` reads back as the same trust, without what is remembered."""
     parts = [f"[[log]]\nkey = {_quoted(str(key))}\n" for key in trust.log_keys]
     parts += [
-        f"[[agent]]\nid = {_quoted(agent)}\npublic_key = {_quoted(base64url_encode(key))}\n"
+        f"[[agent]]\nid = {_quoted(agent)}\npublic_key = {_quoted(format_public_key(key))}\n"
         for agent, keys in trust.agent_keys.items()
         for key in keys
     ]
@@ -167,7 +166,7 @@ def _agent(where: str, item: dict[str, Any]) -> tuple[str, bytes]:
     _known(where, item, ("id", "public_key"))
     name = _text(where, item, "id")
     try:
-        return name, base64url_decode(_text(where, item, "public_key"), _KEY_BYTES)
+        return name, parse_public_key(_text(where, item, "public_key"))
     except ValueError as error:
         raise TrustError(f"{where}: public_key: {error}") from None
 

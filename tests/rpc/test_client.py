@@ -220,7 +220,10 @@ def test_registered_keys_only(tmp_path: Path) -> None:
 
 def test_submitted_receipts_have_a_result_each(tmp_path: Path) -> None:
     async def work() -> None:
-        async with open_daemon(tmp_path) as daemon, agent_at(daemon.grpc_address) as agent:
+        async with (
+            open_daemon(tmp_path, park_wait_ms=0) as daemon,
+            agent_at(daemon.grpc_address) as agent,
+        ):
             chain = make_receipts(4, "foreign")
             fork = make_receipts(2, "foreign", tool="forked")[1]
             raws = [

@@ -317,17 +317,17 @@ def test_record_is_refused(daemon: DaemonProcess, tmp_path: Path) -> None:
 
 
 def test_submit_lines(daemon: DaemonProcess, tmp_path: Path) -> None:
-    raws = make_receipts(3, "cli-lines")
+    raws = make_receipts(4, "cli-lines")
     path = tmp_path / "receipts.jsonl"
-    path.write_bytes(b"\n".join([raws[0], b"", raws[2], b"{}", raws[1]]) + b"\n")
+    path.write_bytes(b"\n".join([raws[0], b"", raws[3], b"{}", raws[1]]) + b"\n")
     result = cli(daemon, "submit", path)
     assert result.exit_code == 1
     lines = result.stdout.split("\n")
-    assert lines[0].startswith("line 3: gap: position 1 with previous hash sha256:")
+    assert lines[0].startswith("line 3: gap: position 2 with previous hash sha256:")
     assert lines[1].startswith("line 4: unknown_profile: no known receipt format matches; expected")
     assert lines[2] == "2 accepted, 0 duplicate, 2 refused (1 gap, 1 unknown_profile)"
     again = cli(daemon, "submit", "-", "--ack", "sealed", stdin=b"\n".join(raws))
-    assert (again.exit_code, again.stdout) == (0, "1 accepted, 2 duplicate, 0 refused\n")
+    assert (again.exit_code, again.stdout) == (0, "2 accepted, 2 duplicate, 0 refused\n")
 
 
 def test_submit_json(daemon: DaemonProcess) -> None:

@@ -12,7 +12,8 @@ import typer
 from receiptledger.address import DEFAULT_ADDRESS
 from receiptledger.certificates import read_bounded, read_certificates
 from receiptledger.cli.output import CliError
-from receiptledger.core.encoding import base64url_decode, parse_digest
+from receiptledger.core import public_key
+from receiptledger.core.encoding import parse_digest
 from receiptledger.core.errors import EvidenceError
 from receiptledger.core.instants import parse_instant
 from receiptledger.core.leaf import is_tsa_name
@@ -70,7 +71,7 @@ AgentKeys = Annotated[
     typer.Option(
         "--agent-key",
         metavar="AGENT=KEY",
-        help="Public key an agent is known to use, unpadded base64url. Repeatable.",
+        help="Public key an agent is known to use: Ed25519, ES256:KEY or ML-DSA-65:KEY. Repeatable.",
     ),
 ]
 TsaRoots = Annotated[
@@ -155,13 +156,13 @@ def read_file(path: Path, limit: int, what: str) -> bytes:
 
 
 def parse_public_key(text: str, where: str) -> bytes:
-    """The 32 bytes of a public key.
+    """The bytes of a public key.
 
     Raises:
         CliError: it is none.
     """
     try:
-        return base64url_decode(text, 32)
+        return public_key.parse_public_key(text)
     except ValueError as error:
         raise CliError(f"{where}: no public key: {error}") from None
 

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from receiptledger.core.algorithms import KEY_SIZES, algorithm_of
 from receiptledger.core.canonical import canonicalize, parse
 from receiptledger.core.encoding import (
     SAFE_INTEGER,
@@ -96,11 +97,11 @@ class HeadLeaf:
 
 @dataclass(frozen=True, slots=True)
 class KeyLeaf:
-    """Allows one Ed25519 public key for a chain.
+    """Allows one public key for a chain.
 
     Attributes:
         chain: chain key, 32 bytes.
-        key: Ed25519 public key, 32 bytes.
+        key: public key; its length tells its algorithm, see `algorithms`.
         mode: "pinned" (first key seen on the chain) or "registered" (enrolled by the operator).
         since: first position that may rely on it.
     """
@@ -114,7 +115,7 @@ class KeyLeaf:
         """The leaf's bytes."""
         return canonicalize(
             {
-                "alg": "Ed25519",
+                "alg": algorithm_of(self.key),
                 "chain": digest_text(self.chain),
                 "key": base64url_encode(self.key),
                 "kind": "key",
@@ -218,12 +219,14 @@ def _head(value: dict[str, Any]) -> HeadLeaf:
 
 
 def _key(value: dict[str, Any]) -> KeyLeaf:
-    mode = value["mode"]
+    mode, algorithm = value["mode"], value["alg"]
     if mode not in KEY_MODES:
         raise ValueError(f"mode is one of {KEY_MODES}")
+    if not isinstance(algorithm, str) or algorithm not in KEY_SIZES:
+        raise ValueError(f"alg is one of {', '.join(KEY_SIZES)}")
     return KeyLeaf(
         chain=parse_digest(value["chain"]),
-        key=base64url_decode(value["key"], 32),
+        key=base64url_decode(value["key"], KEY_SIZES[algorithm]),
         mode=mode,
         since=_number(value["since"], SAFE_INTEGER),
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from receiptledger.core.checkpoint import open_checkpoint
-from receiptledger.core.encoding import base64url_encode, digest_text
+from receiptledger.core.encoding import digest_text
 from receiptledger.core.errors import EvidenceError, Reason, ReceiptError
 from receiptledger.core.merkle import hash_leaf, verify_consistency, verify_inclusion
 from receiptledger.core.note import split_note
+from receiptledger.core.public_key import format_public_key
 from receiptledger.core.receipt import readings
 from receiptledger.core.segment import verify_member
 from receiptledger.core.verdict import Check, Status
@@ -119,8 +120,8 @@ def check_agent_key(key: KeyLeaf, index: int, known: tuple[bytes, ...] | None) -
         raise EvidenceError(
             Reason.WRONG_KEY,
             "the chain's key is none of those you trust for this agent",
-            want=", ".join(base64url_encode(k) for k in known),
-            got=base64url_encode(key.key),
+            want=", ".join(map(format_public_key, known)),
+            got=format_public_key(key.key),
         )
     return f"logged as {key.mode} at leaf {index}, and one you trust"
 

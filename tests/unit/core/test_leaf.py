@@ -119,6 +119,19 @@ def test_a_segment_has_at_most_1024_receipts() -> None:
     assert HEAD.count == 5
 
 
+@pytest.mark.parametrize(("size", "name"), [(32, "Ed25519"), (65, "ES256"), (1_952, "ML-DSA-65")])
+def test_a_key_leaf_names_the_algorithm_of_its_key(size: int, name: str) -> None:
+    leaf = replace(KEY, key=bytes(size))
+    assert f'"alg":"{name}"'.encode() in leaf.encode()
+    assert parse_leaf(leaf.encode()) == leaf
+
+
+@pytest.mark.parametrize("size", [0, 31, 33, 64, 1_951])
+def test_a_key_of_no_algorithm_has_no_leaf(size: int) -> None:
+    with pytest.raises(ValueError, match=f"got {size} bytes"):
+        replace(KEY, key=bytes(size)).encode()
+
+
 @pytest.mark.parametrize(
     ("leaf", "words"),
     [
@@ -134,8 +147,6 @@ def test_a_segment_has_at_most_1024_receipts() -> None:
         (replace(HEAD, segment=b""), "hex digits"),
         (replace(HEAD, prev=PREV[:-1]), "hex digits"),
         (replace(KEY, chain=CHAIN[:-1]), "hex digits"),
-        (replace(KEY, key=bytes(31)), "32 bytes"),
-        (replace(KEY, key=bytes(33)), "32 bytes"),
         (replace(KEY, mode="trusted"), "mode"),
         (replace(KEY, since=-1), "integer"),
         (replace(ANCHOR, size=-1), "integer"),
@@ -165,7 +176,15 @@ def test_values_no_leaf_can_have(leaf: Leaf, words: str) -> None:
             "no count": (changed(HEAD_BYTES, count=...), "one form"),
             "an extra member": (changed(HEAD_BYTES, note=""), "one form"),
             "another version": (changed(HEAD_BYTES, v=2), "one form"),
-            "another algorithm": (changed(KEY_BYTES, alg="RSA"), "one form"),
+            "another algorithm": (
+                changed(KEY_BYTES, alg="RSA"),
+                "one of Ed25519, ES256, ML-DSA-65",
+            ),
+            "a list as algorithm": (changed(KEY_BYTES, alg=["Ed25519"]), "one of Ed25519"),
+            "no algorithm": (changed(KEY_BYTES, alg=...), "missing or wrong"),
+            "the algorithm of another key": (changed(KEY_BYTES, alg="ES256"), "65 bytes"),
+            "a short key": (changed(KEY_BYTES, key="A" * 42), "32 bytes"),
+            "a long key": (changed(KEY_BYTES, key="A" * 44), "32 bytes"),
             "a missing member": (changed(HEAD_BYTES, segment=...), "missing or wrong"),
             "a number as text": (changed(HEAD_BYTES, first="5"), "integer"),
             "true as a number": (changed(KEY_BYTES, since=True), "integer"),
