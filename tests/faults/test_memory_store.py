@@ -181,10 +181,16 @@ class TestKeysAndForks:
         record = KeyRecord(C, digest("k"), "guessed", 0, None)
         bites(store, Changes(keys=[record]), "unknown trust mode 'guessed'")
 
-    @pytest.mark.parametrize(("chain", "key"), [(b"short", digest("k")), (C, b"short")])
-    def test_key_length(self, store: MemoryStore, chain: bytes, key: bytes) -> None:
+    @pytest.mark.parametrize(
+        ("chain", "key", "words"),
+        [
+            (b"short", digest("k"), "a chain is not 32 bytes"),
+            (C, b"short", "a key has the length of no algorithm"),
+        ],
+    )
+    def test_key_length(self, store: MemoryStore, chain: bytes, key: bytes, words: str) -> None:
         record = KeyRecord(chain, key, "pinned", 0, None)
-        bites(store, Changes(keys=[record]), "not 32 bytes")
+        bites(store, Changes(keys=[record]), words)
 
     def test_fork_of_nothing(self, store: MemoryStore) -> None:
         bites(store, Changes(forks=[fork_at(A, 3, b"{}")]), "position that is not taken")

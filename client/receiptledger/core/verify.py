@@ -138,11 +138,9 @@ class _Verification:
                 raise
             rule = diagnose_signature(receipt.raw, [key.key], self.profiles, receipt)
             raise explained(error, rule) from None
-        words = f"{receipt.algorithm} holds under {format_public_key(key.key)}"
-        for one in receipt.cosignatures:
-            shown = "a key it names, which you did not give" if one.key_hint else "no key at hand"
-            words += f"; the signature of the {one.name} was held against {shown}"
-        return words
+        # A cosigner's key is known to nobody here: its signature was held against the key it names.
+        others = [f"; {one.name}: against no key of yours" for one in receipt.cosignatures]
+        return f"{receipt.algorithm} holds under {format_public_key(key.key)}" + "".join(others)
 
     def _check_key(self) -> str:
         head, key, receipt = self._need_head(), self._need_key(), self._need_receipt()

@@ -344,3 +344,12 @@ def test_published_did_keys(vectors: Path) -> None:
         assert KEY_DECODERS["did:key"](case["did"]) == key
         method = case["did_document"]["verificationMethod"][0]["id"]
         assert KEY_DECODERS["did:key"](method) == key
+
+
+def test_keys_in_messages() -> None:
+    from receiptledger.core.public_key import shown_key
+
+    assert shown_key(bytes(32)) == "00" * 32
+    long = shown_key(bytes(1_952))
+    assert long.startswith("ML-DSA-65:AAAA")
+    assert len(long) < 100

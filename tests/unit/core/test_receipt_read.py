@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -557,3 +558,12 @@ def test_what_is_told_by_names_and_what_by_values(
         assert profiles.candidates({**good, **more})
         for other in others:
             assert not profiles.candidates({**other, **more}), other
+
+
+def test_a_later_reading_that_cannot_be_decided_is_what_is_told() -> None:
+    """Neither good nor bad: an algorithm this machine cannot check is no bad signature."""
+    receipt = read(flat(), made_up())
+    other = replace(receipt, algorithm="unheard-of")
+    with pytest.raises(ReceiptError) as caught:
+        authenticate(replace(receipt, signature=bytes(64)), iter([other]), ALICE.public_key)
+    assert caught.value.reason is Reason.UNSUPPORTED_ALGORITHM
